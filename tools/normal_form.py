@@ -1,0 +1,81 @@
+"""Write notebooks in their one normal form, so that a diff shows only what somebody changed.
+
+    python tools/normal_form.py [--check] NOTEBOOK...
+
+Outputs and execution counts stay: the website is built from them. What goes is what
+differs from machine to machine (language version, times, widget state), and the live
+view of a widget: of a panel the still picture remains. Cell ids are never made up here.
+A notebook without them is refused, because a fresh random id would differ at every run.
+"""
+
+import argparse
+import copy
+import sys
+from pathlib import Path
+
+import nbformat
+from nbstripout import strip_output
+
+VOLATILE = [
+    "metadata.language_info",
+    "metadata.widgets",
+    "cell.metadata.execution",
+    "cell.metadata.ExecuteTime",
+    "cell.metadata.collapsed",
+    "cell.metadata.scrolled",
+]
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+def read(path):
+    """The notebook as it is stored: no ids added, no version converted."""
+    notebook = nbformat.reads(Path(path).read_text(encoding="utf-8"), as_version=nbformat.NO_CONVERT)
+    if (notebook.nbformat, notebook.nbformat_minor) < (4, 5):
+        found = f"{notebook.nbformat}.{notebook.nbformat_minor}"
+        raise ValueError(f"{path}: notebook format {found} has no cell ids; 4.5 is needed")
+    for number, cell in enumerate(notebook.cells, start=1):
+        if not cell.get("id"):
+            raise ValueError(f"{path}: cell {number} has no id; give it a readable one")
+    return notebook
+
+
+def normal(notebook):
+    """A copy of the notebook in normal form."""
+    notebook = strip_output(
+        copy.deepcopy(notebook), keep_output=True, keep_count=True, keep_id=True, extra_keys=VOLATILE
+    )
+    notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL})
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            output.get("data", {}).pop(WIDGET_VIEW, None)
+            output.pop("transient", None)
+    nbformat.validate(notebook)
+    return notebook
+
+
+def text(notebook):
+    return nbformat.writes(notebook, version=nbformat.NO_CONVERT) + "\n"
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description="Write notebooks in normal form.")
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if one differs")
+    parser.add_argument("notebooks", nargs="+", type=Path)
+    options = parser.parse_args(arguments)
+    different = 0
+    for path in options.notebooks:
+        wanted = text(normal(read(path)))
+        if wanted == path.read_text(encoding="utf-8"):
+            continue
+        different += 1
+        if options.check:
+            print(f"{path}: not in normal form; run: python tools/normal_form.py {path}")
+        else:
+            path.write_text(wanted, encoding="utf-8")
+            print(f"{path}: written in normal form")
+    return 1 if options.check and different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
