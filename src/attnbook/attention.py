@@ -1,0 +1,121 @@
+"""Attention: score every key against a query, turn the scores into weights, average the values.
+
+`mask` is True where looking is allowed, as in torch's `scaled_dot_product_attention`
+(`nn.MultiheadAttention` means the opposite by its masks).
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+
+def dot_scores(
+    q: Float[Tensor, "*batch Tq D"], k: Float[Tensor, "*batch Tk D"]
+) -> Float[Tensor, "*batch Tq Tk"]:
+    """How much each query and key point the same way: their dot product.
+
+    Luong et al. 2015, section 3.1, "dot".
+    """
+    if q.shape[-1] != k.shape[-1]:
+        raise ValueError(
+            f"queries have width {q.shape[-1]}, keys have width {k.shape[-1]}: a dot product needs "
+            "equal widths (AdditiveScores and MultiplicativeScores do not)"
+        )
+    return q @ k.mT
+
+
+def scaled_dot_scores(
+    q: Float[Tensor, "*batch Tq D"], k: Float[Tensor, "*batch Tk D"]
+) -> Float[Tensor, "*batch Tq Tk"]:
+    """Dot products divided by √D, so that their typical size does not grow with the width.
+
+    Vaswani et al. 2017, equation 1.
+    """
+    return dot_scores(q, k) / math.sqrt(q.shape[-1])
+
+
+class MultiplicativeScores(nn.Module):
+    """A learned matrix between query and key, q W kᵀ: their widths may differ.
+
+    Luong et al. 2015, section 3.1, "general".
+    """
+
+    def __init__(self, query_width: int, key_width: int):
+        super().__init__()
+        self.to_query = nn.Linear(key_width, query_width, bias=False)
+
+    def forward(
+        self, q: Float[Tensor, "*batch Tq Dq"], k: Float[Tensor, "*batch Tk Dk"]
+    ) -> Float[Tensor, "*batch Tq Tk"]:
+        return q @ self.to_query(k).mT
+
+
+class AdditiveScores(nn.Module):
+    """A small network looks at query and key together: v · tanh(W q + U k).
+
+    Bahdanau et al. 2015, appendix A.1.2, where q is the decoder's state and k the encoder's.
+    """
+
+    def __init__(self, query_width: int, key_width: int, width: int):
+        super().__init__()
+        self.from_query = nn.Linear(query_width, width, bias=False)
+        self.from_key = nn.Linear(key_width, width, bias=False)
+        self.to_score = nn.Linear(width, 1, bias=False)
+
+    def forward(
+        self, q: Float[Tensor, "*batch Tq Dq"], k: Float[Tensor, "*batch Tk Dk"]
+    ) -> Float[Tensor, "*batch Tq Tk"]:
+        pairs = self.from_query(q).unsqueeze(-2) + self.from_key(k).unsqueeze(-3)  # (… Tq Tk width)
+        return self.to_score(torch.tanh(pairs)).squeeze(-1)
+
+
+def masked_softmax(
+    scores: Float[Tensor, "*batch Tq Tk"], mask: Bool[Tensor, "..."] | None = None
+) -> Float[Tensor, "*batch Tq Tk"]:
+    """Weights that are positive where looking is allowed, 0 elsewhere, and sum to 1 in each row.
+
+    A row that may see nothing is all zeros. `mask` has the scores' shape or broadcasts to it.
+    """
+    if mask is None:
+        return scores.softmax(-1)
+    check_mask(mask, scores.shape)
+    weights = scores.masked_fill(~mask, -math.inf).softmax(-1)
+    return weights.masked_fill(~mask.any(-1, keepdim=True), 0)
+
+
+def check_mask(mask: Tensor, shape: tuple[int, ...]) -> None:
+    """Raise a ValueError unless `mask` is boolean and broadcasts to scores of this shape."""
+    if mask.dtype != torch.bool:
+        raise ValueError(f"a mask is boolean, True where looking is allowed; got {mask.dtype}")
+    sizes = zip(reversed(mask.shape), reversed(shape), strict=False)
+    if mask.dim() > len(shape) or any(m not in (1, s) for m, s in sizes):
+        raise ValueError(f"mask {tuple(mask.shape)} does not fit scores {tuple(shape)}")
+
+
+def attend(
+    q: Float[Tensor, "*batch Tq Dq"],
+    k: Float[Tensor, "*batch Tk Dk"],
+    v: Float[Tensor, "*batch Tk Dv"],
+    mask: Bool[Tensor, "..."] | None = None,
+    score: Callable = scaled_dot_scores,
+) -> tuple[Float[Tensor, "*batch Tq Dv"], Float[Tensor, "*batch Tq Tk"]]:
+    """Each query looks at all keys and takes home the weighted average of their values.
+
+    Returns the averages and the weights. `score(q, k)` says how well a key answers a query.
+    Vaswani et al. 2017, equation 1; Bahdanau et al. 2015, equations 5 and 6, with q = s, k = v = h.
+    """
+    if k.shape[-2] != v.shape[-2]:
+        raise ValueError(f"{k.shape[-2]} keys but {v.shape[-2]} values: each key needs its value")
+    weights = masked_softmax(score(q, k), mask)
+    return weights @ v, weights
+
+
+def length_mask(lengths: Int[Tensor, " B"], T: int | None = None) -> Bool[Tensor, "B T"]:
+    """True where a sequence has a token, False where it was padded up to the batch's length T."""
+    longest = int(lengths.max())
+    if T is not None and T < longest:
+        raise ValueError(f"a sequence of length {longest} does not fit into T = {T}")
+    return torch.arange(T or longest, device=lengths.device) < lengths[:, None]
