@@ -11,6 +11,7 @@ from attnbook.seq2seq import (
     Decoder,
     Encoder,
     FixedContext,
+    Maxout,
     ProjectedStart,
     Seq2Seq,
     SummaryStart,
@@ -144,6 +145,13 @@ def test_attention_context_is_attend_with_one_query():
     context, weights = AttentionContext(score)(h, memory)
     expected = attend(h[:, None], memory.states, memory.states, mask[:, None], score)
     assert_close((context, weights), (expected[0][:, 0], expected[1][:, 0]))
+
+
+def test_maxout_takes_the_larger_of_each_pair():
+    layer = Maxout(2, 3)
+    x = torch.tensor([[1.0, -2.0]])
+    pairs = layer.to_pairs(x)[0]
+    assert_close(layer(x)[0], torch.stack([pairs[i : i + 2].max() for i in (0, 2, 4)]))
 
 
 def test_bad_input_is_named(monkeypatch):

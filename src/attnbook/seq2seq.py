@@ -94,7 +94,7 @@ class Decoder(nn.Module):
     """Writes the target token by token: new state from old state, last token and context.
 
     Bahdanau et al. 2015, section 3.1. The cell reads [token, context] side by side; the logits come
-    from [state, context, token] by one linear map (the paper has a maxout layer between).
+    from [state, context, token].
     """
 
     def __init__(
@@ -179,26 +179,43 @@ class Seq2Seq(nn.Module):
         return torch.stack(tokens, 1), None if maps[0] is None else torch.stack(maps, 1)
 
 
-def translator(source_V: int, target_V: int, embed: int, width: int, context: nn.Module) -> Seq2Seq:
+class Maxout(nn.Module):
+    """Of each pair of linear maps the larger one. Bahdanau et al. 2015, appendix A.2.2."""
+
+    def __init__(self, in_width: int, width: int):
+        super().__init__()
+        self.to_pairs = nn.Linear(in_width, 2 * width)
+
+    def forward(self, x: Float[Tensor, "*batch C"]) -> Float[Tensor, "*batch width"]:
+        return self.to_pairs(x).unflatten(-1, (-1, 2)).amax(-1)
+
+
+def translator(
+    source_V: int, target_V: int, embed: int, width: int, context: nn.Module, dropout: float = 0.0
+) -> Seq2Seq:
     """Bidirectional GRU encoder, GRU decoder, projected start; `context` is what you compare."""
     ahead, back = Layer(GRUCell(embed, width)), Layer(GRUCell(embed, width))
-    encoder = Encoder(nn.Embedding(source_V, embed), Stack(BothWays(ahead, back)))
+    to_source = nn.Sequential(nn.Embedding(source_V, embed), nn.Dropout(dropout))
+    to_target = nn.Sequential(nn.Embedding(target_V, embed), nn.Dropout(dropout))
+    maxout = Maxout(width + 2 * width + embed, width)
     decoder = Decoder(
-        embed=nn.Embedding(target_V, embed),
+        embed=to_target,
         cell=GRUCell(embed + 2 * width, width),
         context=context,
         start=ProjectedStart(2 * width, width),
-        to_vocab=nn.Linear(width + 2 * width + embed, target_V),
+        to_vocab=nn.Sequential(maxout, nn.Dropout(dropout), nn.Linear(width, target_V)),
     )
-    return Seq2Seq(encoder, decoder)
+    return Seq2Seq(Encoder(to_source, Stack(BothWays(ahead, back))), decoder)
 
 
-def cho_2014(source_V: int, target_V: int, embed: int, width: int) -> Seq2Seq:
+def cho_2014(source_V: int, target_V: int, embed: int, width: int, dropout: float = 0.0) -> Seq2Seq:
     """One fixed context vector. Cho et al. 2014, but with the encoder of `bahdanau_2015`."""
-    return translator(source_V, target_V, embed, width, FixedContext())
+    return translator(source_V, target_V, embed, width, FixedContext(), dropout)
 
 
-def bahdanau_2015(source_V: int, target_V: int, embed: int, width: int) -> Seq2Seq:
+def bahdanau_2015(
+    source_V: int, target_V: int, embed: int, width: int, dropout: float = 0.0
+) -> Seq2Seq:
     """A context for each step, by additive attention over the encoder's states."""
     score = AdditiveScores(query_width=width, key_width=2 * width, width=width)
-    return translator(source_V, target_V, embed, width, AttentionContext(score))
+    return translator(source_V, target_V, embed, width, AttentionContext(score), dropout)
