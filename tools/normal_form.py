@@ -30,7 +30,8 @@ WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 def read(path):
     """The notebook as it is stored: no ids added, no version converted."""
-    notebook = nbformat.reads(Path(path).read_text(encoding="utf-8"), as_version=nbformat.NO_CONVERT)
+    stored = Path(path).read_text(encoding="utf-8")
+    notebook = nbformat.reads(stored, as_version=nbformat.NO_CONVERT)
     if (notebook.nbformat, notebook.nbformat_minor) < (4, 5):
         found = f"{notebook.nbformat}.{notebook.nbformat_minor}"
         raise ValueError(f"{path}: notebook format {found} has no cell ids; 4.5 is needed")
@@ -42,9 +43,8 @@ def read(path):
 
 def normal(notebook):
     """A copy of the notebook in normal form."""
-    notebook = strip_output(
-        copy.deepcopy(notebook), keep_output=True, keep_count=True, keep_id=True, extra_keys=VOLATILE
-    )
+    keep = {"keep_output": True, "keep_count": True, "keep_id": True}
+    notebook = strip_output(copy.deepcopy(notebook), extra_keys=VOLATILE, **keep)
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL})
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
