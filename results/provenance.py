@@ -1,0 +1,47 @@
+"""Where a measured number comes from: command, date, machine and versions."""
+
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def processor() -> str:
+    """The name of the GPU, or of the CPU as the operating system tells it."""
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    info = Path("/proc/cpuinfo")
+    names = info.read_text().splitlines() if info.exists() else []
+    return next((n.split(": ", 1)[1] for n in names if n.startswith("model name")), "unknown CPU")
+
+
+def provenance(*packages: str) -> dict:
+    """Command, date (UTC), commit, processor, threads, versions of Python, torch, `packages`."""
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
+    ).stdout.strip()
+    return {
+        "command": " ".join(["python", f"results/{Path(sys.argv[0]).name}", *sys.argv[1:]]),
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="minutes"),
+        "commit": commit or "not in a git checkout",
+        "processor": processor(),
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "versions": {name: importlib.metadata.version(name) for name in ("torch", *packages)},
+    }
+
+
+def write(path: Path, result: dict) -> None:
+    """Store as JSON, in one piece: a reader sees the old file or the new one, never half of one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    os.replace(partial, path)
