@@ -1,4 +1,7 @@
-"""Strings of random digits to be copied or reversed: the smallest task that shows how much a state can carry."""
+"""Strings of random digits to be copied or reversed.
+
+The smallest task that shows how much a single state can carry: all the digits, or not.
+"""
 
 from collections.abc import Callable, Iterable
 
@@ -6,7 +9,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from attnbook.data.pairs import BEGIN, END, PAD, SPECIALS, Batch
+from attnbook.data.pairs import Batch
+from attnbook.data.vocabulary import BEGIN, END, PAD, SPECIALS
 
 FIRST = len(SPECIALS)  # the token of digit d is FIRST + d
 V = FIRST + 10
@@ -44,20 +48,26 @@ def _sampler(B: int, shortest: int, longest: int, backwards: bool) -> Sampler:
 
 
 def copy(B: int, shortest: int, longest: int) -> Sampler:
-    """A sampler of `B` strings of `shortest` to `longest` digits, each length equally likely, to be written again."""
+    """A sampler of `B` strings of `shortest` to `longest` digits, to be written once more.
+
+    Each length is equally likely. Token numbers: digit d is 4 + d; `V` is 14.
+    """
     return _sampler(B, shortest, longest, backwards=False)
 
 
 def reverse(B: int, shortest: int, longest: int) -> Sampler:
-    """A sampler of `B` strings of `shortest` to `longest` digits, each length equally likely, to be written backwards."""
+    """A sampler of `B` strings of `shortest` to `longest` digits, to be written backwards.
+
+    Each length is equally likely. Token numbers: digit d is 4 + d; `V` is 14.
+    """
     return _sampler(B, shortest, longest, backwards=True)
 
 
 def by_length(
     task: Callable[[int, int, int], Sampler], lengths: Iterable[int], B: int, seed: int = 0
 ) -> dict[int, Batch]:
-    """A fixed evaluation set for each length: `B` strings of exactly that length, the same in every run.
+    """For each length the same `B` strings in every run: fixed evaluation sets.
 
-    `task` is `copy` or `reverse`. A length's set does not depend on which other lengths are asked for.
+    `task` is `copy` or `reverse`. A set does not depend on which other lengths are asked for.
     """
     return {T: task(B, T, T)(torch.Generator().manual_seed(seed * 1000 + T)) for T in lengths}

@@ -1,11 +1,13 @@
-"""Make the embedded corpus `python-docs` from the reference text that CPython carries for its own `help()`.
+"""Make the embedded corpus `python-docs` from the text that CPython carries for its `help()`.
 
-The text stands in the package (`python_docs.txt.gz`), so that every machine reads the same characters: the
-standard module `pydoc_data.topics` differs between Python releases. The stored file was made by Python 3.11.7 with
+The text stands in the package (`python_docs.txt.gz`), so that every machine reads the same
+characters: the standard module `pydoc_data.topics` differs between Python releases. The stored file
+was made by Python 3.11.7 with
 
     python -m attnbook.data.python_docs src/attnbook/data/python_docs.txt.gz
 
-Licence: PSF License Agreement version 2, copyright Python Software Foundation. Source: *The Python Language Reference*.
+Source: The Python Language Reference and Library Reference, https://docs.python.org/3.11/.
+Copyright Python Software Foundation, PSF License Agreement version 2.
 """
 
 import gzip
@@ -14,7 +16,7 @@ import sys
 import unicodedata
 from collections.abc import Iterable, Mapping
 
-BREAK = "\f"  # stands between training and validation text in the file; never a symbol of the text
+BREAK = "\f"  # between training and validation text in the file; not a symbol of the text
 TYPOGRAPHY = str.maketrans(
     {"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "--", "…": "..."}
 )
@@ -22,21 +24,22 @@ UNDERLINE = re.compile(r"\s*([*=\-~^\"])\1{2,}\s*")  # a line that only underlin
 
 
 def plain(text: str) -> str:
-    """The text in printable ASCII: typographic marks become typed ones, accents and the rest are dropped."""
+    """The text in printable ASCII: quotes, dashes, dots as typed; accents and the rest dropped."""
     text = unicodedata.normalize("NFKD", text.expandtabs().translate(TYPOGRAPHY))
     return "".join(c for c in text if c == "\n" or " " <= c <= "~")
 
 
 def paragraphs(text: str) -> list[str]:
-    """What stands between blank lines, without the underlines of headings and spaces at line ends."""
+    """What stands between blank lines, without underlines of headings and spaces at line ends."""
     lines = [line.rstrip() for line in plain(text).split("\n") if not UNDERLINE.fullmatch(line)]
     return [block.strip("\n") for block in re.split(r"\n{2,}", "\n".join(lines)) if block.strip()]
 
 
 def without_repeats(topics: Mapping[str, str]) -> list[str]:
-    """All topics' paragraphs, the longest topics first, every paragraph kept only where it stands first.
+    """All topics' paragraphs, longest topics first, each kept only where it stands first.
 
-    Many topics are sections of longer ones, at another indentation: two paragraphs are the same if their words are.
+    Many topics are sections of longer ones, often at another indentation: two paragraphs are the
+    same if their words are.
     """
     kept = {}
     for name in sorted(topics, key=lambda name: (-len(topics[name]), name)):
@@ -55,9 +58,9 @@ def make_python_docs(
 ) -> tuple[str, str]:
     """Training and validation text without a common line, from `pydoc_data.topics.topics`.
 
-    The paragraphs are dealt out in blocks of about `size` characters, one block of `every` to validation, so that both
-    parts treat of all subjects. A validation paragraph with a line that training also has (an often-used example, say)
-    is left out: recalling it would count as predicting it.
+    The paragraphs are dealt out in blocks of about `size` characters, one block of `every` to
+    validation, so that both parts treat of all subjects. A validation paragraph with a line that
+    training also has (an often-used example, say) is left out: a model could recall it.
     """
     parts, position = ([], []), 0
     for paragraph in without_repeats(topics):

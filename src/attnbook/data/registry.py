@@ -1,7 +1,8 @@
-"""Files that the book downloads: where from, how large, which hash, whose they are. None of them is in the package.
+"""Files that the book downloads: where from, how large, which hash, whose they are.
 
-A file is looked for in three places, in this order: the folder that the environment variable `ATTNBOOK_DATA` names, the
-user's cache, the address it comes from. Wherever it is found, it is used only if its SHA-256 is the one written here.
+A file is looked for in three places, in this order: the folder that the environment variable
+`ATTNBOOK_DATA` names, the user's cache, the address it comes from. It is used only if its SHA-256
+is the one written here. None of these files is in the package.
 """
 
 import os
@@ -13,7 +14,7 @@ import pooch
 
 @dataclass(frozen=True)
 class File:
-    """One file of a corpus: `name` is its place below `ATTNBOOK_DATA` and below the cache, `size` is in bytes."""
+    """One file: `name` is its place below `ATTNBOOK_DATA` and the cache, `size` is in bytes."""
 
     name: str
     address: str
@@ -62,7 +63,7 @@ FILES = {
             size=2951390,
             sha256="16c4f7d0df9e7c5e6c54cdb0447f3f4a18a55052ff5e2e0b27dd4a06c0e49d04",
             licence="CC BY 2.0",
-            cite="Tatoeba, https://tatoeba.org, through https://www.manythings.org/anki/, release of 2017-09-29",
+            cite="Tatoeba, tatoeba.org, through manythings.org/anki, release of 2017-09-29",
         ),
         *(
             File(
@@ -70,9 +71,9 @@ FILES = {
                 address=MULTI30K + name,
                 size=size,
                 sha256=sha256,
-                licence="CC BY-NC-SA 4.0 (text): for study, not to be passed on",
-                cite="Desmond Elliott, Stella Frank, Khalil Sima'an, Lucia Specia, Multi30K: Multilingual English-German "
-                "Image Descriptions, Workshop on Vision and Language, 2016, doi:10.18653/v1/W16-3210",
+                licence="CC BY-NC-SA (text): for study, not to be passed on",
+                cite="Elliott, Frank, Sima'an and Specia, Multi30K: Multilingual English-German "
+                "Image Descriptions, 2016, doi:10.18653/v1/W16-3210",
             )
             for name, (size, sha256) in MULTI30K_FILES.items()
         ),
@@ -81,7 +82,7 @@ FILES = {
 
 
 def cache() -> Path:
-    """The folder for downloaded files, the operating system's usual place for a user's cache."""
+    """The folder for downloaded files, in the operating system's place for a user's cache."""
     return Path(pooch.os_cache("attnbook"))
 
 
@@ -89,17 +90,19 @@ def _refuse_other_content(path: Path, file: File) -> None:
     found = pooch.file_hash(str(path), alg="sha256")
     if found != file.sha256:
         raise ValueError(
-            f"{path} is not the file that the book was written with: its SHA-256 is {found}, expected {file.sha256} "
-            f"({path.stat().st_size:,} bytes, expected {file.size:,}). Replace it by {file.address} or remove it."
+            f"{path} is not the file that the book knows: its SHA-256 is {found}, expected "
+            f"{file.sha256} ({path.stat().st_size:,} bytes, expected {file.size:,}). "
+            f"Replace it by {file.address} or remove it."
         )
 
 
 def fetch(name: str) -> Path:
     """The path of a registered file, downloaded to the cache if it is nowhere yet.
 
-    Errors: `ValueError` for a name that is not registered, for a wrong hash (both are named; a download is not kept,
-    a file of yours is left alone) and for an `ATTNBOOK_DATA` that is no folder; `FileNotFoundError` if it is nowhere and
-    cannot be downloaded, with its address and where to put it by hand.
+    Errors: `ValueError` for a name that is not registered, for a wrong hash (both hashes are named;
+    a download is not kept, a file of yours is left alone) and for an `ATTNBOOK_DATA` that is no
+    folder; `FileNotFoundError`, with the address and where to put the file by hand, if it is
+    nowhere and cannot be downloaded.
     """
     if name not in FILES:
         raise ValueError(
@@ -115,7 +118,7 @@ def fetch(name: str) -> Path:
 
 
 def _download(file: File) -> Path:
-    """The file in the cache; pooch writes under a temporary name and renames only what has the right hash."""
+    """The file in the cache; pooch renames its temporary file only if the hash is right."""
     path = cache() / file.name
     pooch.get_logger().setLevel("WARNING")  # the progress bar says enough
     try:
@@ -128,8 +131,8 @@ def _download(file: File) -> Path:
         )
     except OSError as error:  # no network, refused, broken off, no such address, no room
         raise FileNotFoundError(
-            f"{file.name} ({file.size:,} bytes) is not here and could not be downloaded ({type(error).__name__}). "
-            f"By hand: get {file.address} and put it at {path}, or at {file.name} below a folder that the "
-            "environment variable ATTNBOOK_DATA names."
+            f"{file.name} ({file.size:,} bytes) is needed and could not be downloaded "
+            f"({type(error).__name__}). By hand: get {file.address} and put it at {path}, or at "
+            f"{file.name} below a folder that the environment variable ATTNBOOK_DATA names."
         ) from error
     return path

@@ -17,7 +17,7 @@ EMBEDDED = Path(__file__).parent / "python_docs.txt.gz"
 
 
 class Characters:
-    """The alphabet of a text: each symbol's number is its place in sorted order. There are no special tokens."""
+    """The alphabet of a text: a symbol's number is its place in sorted order. No specials."""
 
     def __init__(self, text: str):
         self.symbols = "".join(sorted(set(text)))
@@ -30,7 +30,7 @@ class Characters:
         return f"Characters({self.symbols!r})"
 
     def encode(self, text: str) -> Int[Tensor, " T"]:
-        """Each character's number. An unknown character is a `ValueError` that names it and its position."""
+        """Each character's number. A `ValueError` names an unknown character and its position."""
         try:
             return torch.tensor([self._number[symbol] for symbol in text], dtype=torch.long)
         except KeyError:
@@ -38,12 +38,12 @@ class Characters:
                 place for place, symbol in enumerate(text) if symbol not in self._number
             )
             raise ValueError(
-                f"character {text[position]!r} at position {position} is not one of the {len(self)} known symbols "
-                f"{self.symbols!r}"
+                f"character {text[position]!r} at position {position} is not one of the "
+                f"{len(self)} known symbols {self.symbols!r}"
             ) from None
 
     def decode(self, tokens: Iterable[int] | Int[Tensor, " T"]) -> str:
-        """The text that these numbers stand for. A number outside the alphabet is a `ValueError`."""
+        """The text that the numbers stand for; a number outside the alphabet is a `ValueError`."""
         numbers = tokens.tolist() if isinstance(tokens, Tensor) else list(tokens)
         for position, number in enumerate(numbers):
             if not 0 <= number < len(self):
@@ -64,19 +64,19 @@ class Text:
 
     def __repr__(self) -> str:
         return (
-            f"Text({self.name!r}: {len(self.train):,} characters to train, {len(self.validation):,} to validate, "
-            f"{len(self.characters)} symbols)"
+            f"Text({self.name!r}: {len(self.train):,} characters to train, "
+            f"{len(self.validation):,} to validate, {len(self.characters)} symbols)"
         )
 
 
 def python_docs() -> tuple[str, str]:
-    """The reference text of Python 3.11, embedded; `attnbook.data.python_docs` says how it was made."""
+    """Python 3.11's reference text, embedded; `attnbook.data.python_docs` says how it was made."""
     train, validation = gzip.decompress(EMBEDDED.read_bytes()).decode("ascii").split(BREAK)
     return train, validation
 
 
 def shakespeare() -> tuple[str, str]:
-    """Tiny Shakespeare (Karpathy 2015), 1.1 million characters; the last tenth validates, as in nanoGPT."""
+    """Tiny Shakespeare (Karpathy 2015); the last tenth validates, as in nanoGPT."""
     text = registry.fetch("tinyshakespeare/input.txt").read_text(encoding="utf-8")
     cut = int(0.9 * len(text))
     return text[:cut], text[cut:]
@@ -86,7 +86,7 @@ CORPORA = {"python-docs": python_docs, "shakespeare": shakespeare}
 
 
 def load(name: str = "python-docs") -> Text:
-    """The corpus of that name, `python-docs` (embedded, needs no network) or `shakespeare` (downloaded once)."""
+    """The corpus of that name: `python-docs` is embedded, `shakespeare` is downloaded once."""
     if name not in CORPORA:
         raise ValueError(f"there is no text {name!r}; there are {', '.join(map(repr, CORPORA))}")
     train, validation = CORPORA[name]()
@@ -98,16 +98,16 @@ def _check_window(N: int, T: int) -> None:
         raise ValueError(f"a window holds at least 1 character, not {T}")
     if N < T + 1:
         raise ValueError(
-            f"{N} characters are too few for a window of {T} and the one that follows: at least {T + 1}"
+            f"{N} characters are too few for a window of {T} and its next one: at least {T + 1}"
         )
 
 
 def windows(
     tokens: Int[Tensor, " N"], T: int, B: int
 ) -> Callable[[torch.Generator], tuple[Int[Tensor, "B T"], Int[Tensor, "B T"]]]:
-    """A sampler of `B` windows of `T` characters at random places, each with the same window one place later.
+    """A sampler of `B` windows of `T` characters at random places, and what follows each character.
 
-    `targets[:, t]` is the character that follows `inputs[:, : t + 1]`. All places are equally likely.
+    `targets[:, t]` is the character after `inputs[:, t]`. All places are equally likely.
     """
     _check_window(len(tokens), T)
     if B < 1:
@@ -122,9 +122,9 @@ def windows(
 
 
 def consecutive(tokens: Int[Tensor, " N"], T: int) -> tuple[Int[Tensor, "M T"], Int[Tensor, "M T"]]:
-    """All windows of `T` one after another, to evaluate a whole text: every character is a target once.
+    """All windows of `T` characters one after another, to evaluate a whole text.
 
-    The first character, which nothing precedes, and an unfinished window at the end are left out.
+    Each character is a target once, but for the first and an unfinished window at the end.
     """
     _check_window(len(tokens), T)
     M = (len(tokens) - 1) // T
@@ -132,5 +132,5 @@ def consecutive(tokens: Int[Tensor, " N"], T: int) -> tuple[Int[Tensor, "M T"], 
 
 
 def words(text: str) -> list[str]:
-    """The words of a text in lower case, in order: letters, with an apostrophe inside if there is one."""
+    """The words of a text in lower case, in order: letters, and apostrophes between letters."""
     return re.findall(r"[^\W\d_]+(?:'[^\W\d_]+)*", text.lower())

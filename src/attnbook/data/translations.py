@@ -1,11 +1,13 @@
 """Published translation corpora: fra-eng (Tatoeba) and Multi30k, read, tokenised and divided.
 
-Tokens are made by one regular expression in lower case; nothing else has to be installed. They are chosen so that
-`join` followed by sacrebleu's standard tokeniser (13a) finds the words of the untouched reference again. BLEU is
+Tokens are lower-case, made by one regular expression a language. They are chosen so that `join`,
+then sacrebleu's standard tokeniser (13a), finds the words of the untouched sentence again. BLEU is
 
-    sacrebleu.corpus_bleu([join(words) for words in translations], pairs.test_references, lowercase=True)
+    hypotheses = [join(words) for words in translations]
+    sacrebleu.corpus_bleu(hypotheses, pairs.test_references, lowercase=True)
 
-that is case-insensitive BLEU-4 against the published reference, nothing unknown replaced, nothing left out.
+that is case-insensitive BLEU-4 on 13a tokens against the references as published: no word of them
+is replaced by `<unk>`, no sentence is left out.
 """
 
 import gzip
@@ -32,7 +34,7 @@ LONGEST = 12  # tokens of a fra-eng sentence, on either side
 
 
 def tokenize(text: str, language: str) -> list[str]:
-    """Lower-case words and punctuation marks: `the man's t-shirt` → the, man, 's, t-shirt; `l'homme` → l', homme."""
+    """Lower-case words and marks: `man's t-shirt` → man, 's, t-shirt; `l'homme` → l', homme."""
     if language not in TOKENS:
         raise ValueError(
             f"there is no tokeniser for {language!r}; there are {', '.join(map(repr, TOKENS))}"
@@ -47,13 +49,13 @@ def join(words: list[str]) -> str:
 
 
 def share(source: list[str]) -> int:
-    """A number from 0 to 99 that depends on the words alone, not on case, punctuation, order or release of the file."""
+    """A number from 0 to 99 that depends on the words alone, on no mark and no other sentence."""
     words = " ".join(word for word in source if word[-1].isalnum())
     return int(hashlib.sha256(words.encode()).hexdigest()[:8], 16) % 100
 
 
 def streams(references: list[list[str]]) -> list[list[str | None]]:
-    """Sentences' references turned into sacrebleu's streams: the first of each sentence, the second, ...; None if short."""
+    """sacrebleu's streams: all first references, all second ones, ...; None where there is none."""
     most = max(map(len, references))
     return [
         [texts[place] if place < len(texts) else None for texts in references]
@@ -64,9 +66,9 @@ def streams(references: list[list[str]]) -> list[list[str | None]]:
 def fra_eng() -> dict[str, list]:
     """English to French, sentences of Tatoeba of at most `LONGEST` tokens on both sides.
 
-    One hundredth of the English sentences each are for validation and test, chosen by `share`: an English sentence, with
-    all its translations, is in one part only, whatever its punctuation. Held-out sentences stand once, with the first
-    translation; the test knows all of them as references.
+    A hundredth of the English sentences is for validation, another for test, chosen by `share`: an
+    English sentence is in one part only, with all its translations and whatever its punctuation.
+    There it stands once, with the first translation; the test has all of them as references.
     """
     with zipfile.ZipFile(registry.fetch("fra-eng/fra-eng.zip")) as archive:
         lines = io.TextIOWrapper(archive.open("fra.txt"), encoding="utf-8").read().splitlines()
@@ -88,7 +90,7 @@ def fra_eng() -> dict[str, list]:
 
 
 def multi30k(source: str, target: str) -> dict[str, list]:
-    """Descriptions of photographs, "de", "en" or "fr": 29,000 to train, 1,014 to validate, test = test_2016_flickr."""
+    """Descriptions of photographs in "de", "en", "fr"; the test set is test_2016_flickr."""
     parts = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
     lines = {
         (part, language): _lines(name, language)
