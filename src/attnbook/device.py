@@ -1,4 +1,5 @@
 """Where the numbers are computed, how precisely, and how much time there is."""
+
 import os
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ BUDGETS = {"cpu": "about a minute", "gpu": "larger models, longer training"}
 
 @dataclass(frozen=True)
 class Here:
-    """This machine: the `device`, the `dtype` of its matrix products, and the `budget` ("cpu" or "gpu")."""
+    """This machine: its `device`, the `dtype` of matrix products, the `budget` "cpu" or "gpu"."""
 
     device: torch.device
     dtype: torch.dtype
@@ -21,27 +22,27 @@ class Here:
         return gpu if self.budget == "gpu" else cpu
 
     def autocast(self):
-        """A context in which matrix products use `dtype`; it does nothing where that is float32."""
-        return nullcontext() if self.dtype == torch.float32 else torch.autocast(self.device.type, dtype=self.dtype)
+        """A context in which matrix products are computed in `dtype`; with float32, none."""
+        if self.dtype == torch.float32:
+            return nullcontext()
+        return torch.autocast(self.device.type, dtype=self.dtype)
 
     def __str__(self):
-        return f"{self.device.type} · {str(self.dtype).removeprefix('torch.')} · budget: {self.budget} ({BUDGETS[self.budget]})"
+        dtype = str(self.dtype).removeprefix("torch.")
+        return f"{self.device.type} · {dtype} · budget: {self.budget} ({BUDGETS[self.budget]})"
 
 
 def choose(seed=0) -> Here:
     """Take CUDA, else MPS, else the CPU; seed torch; print one line that says so.
 
-    The environment variables ATTNBOOK_DEVICE (cuda, mps or cpu) and ATTNBOOK_BUDGET (cpu or gpu) overrule the choice.
-    bfloat16 is taken only where the hardware has it (CUDA, compute capability 8.0 and above), not where it is emulated.
-    A CPU computes with one thread: a sum split over threads is added in another order, and its last digits change.
+    The environment may overrule it: ATTNBOOK_DEVICE (cuda, mps, cpu), ATTNBOOK_BUDGET (cpu, gpu).
+    bfloat16 is taken where the hardware has it (CUDA from compute capability 8.0), not where it
+    is emulated. A CPU computes with one thread: a sum divided among threads is added up in
+    another order, its last digits change, and after some hundred steps so do the results.
     """
-    there = [name for name, present in {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}.items() if present]
-    name = os.environ.get("ATTNBOOK_DEVICE", "").strip().lower() or there[0]
-    if name not in there:
-        raise ValueError(f"ATTNBOOK_DEVICE is {name!r}; this machine has {', '.join(there)}")
-    budget = os.environ.get("ATTNBOOK_BUDGET", "").strip().lower() or ("gpu" if name == "cuda" else "cpu")
-    if budget not in BUDGETS:
-        raise ValueError(f"ATTNBOOK_BUDGET is {budget!r}; it can be {' or '.join(BUDGETS)}")
+    there = ["cuda"] * torch.cuda.is_available() + ["mps"] * torch.backends.mps.is_available()
+    name = choice("ATTNBOOK_DEVICE", [*there, "cpu"], default=[*there, "cpu"][0])
+    budget = choice("ATTNBOOK_BUDGET", list(BUDGETS), default="gpu" if name == "cuda" else "cpu")
     real = name == "cuda" and torch.cuda.get_device_capability() >= (8, 0)
     if name == "cpu":
         torch.set_num_threads(1)
@@ -49,3 +50,11 @@ def choose(seed=0) -> Here:
     here = Here(torch.device(name), torch.bfloat16 if real else torch.float32, budget)
     print(here)
     return here
+
+
+def choice(variable, there, default):
+    """What the environment variable says, if it is one of those that are there."""
+    value = os.environ.get(variable, "").strip().lower() or default
+    if value not in there:
+        raise ValueError(f"{variable} is {value!r}; here it can be {' or '.join(there)}")
+    return value

@@ -1,135 +1,182 @@
-"""The look of every figure: one style, a colour for each role, maps of attention, and curves."""
-import matplotlib as mpl
+"""The look of every figure: one style, a colour for each role, maps of weights, and curves."""
+
+from itertools import pairwise
+
 import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
 
-# Told apart by colour-blind readers within a group, and 3:1 against white.
-COLOURS = {
-    "query": "#0072B2", "key": "#D55E00", "value": "#009E73", "output": "#332288",
-    "rnn": "#D55E00", "lstm": "#0072B2", "gru": "#009E73", "fixed": "#D55E00", "attention": "#0072B2", "baseline": "#767676",
+# Within a group told apart with any kind of colour vision; contrast at least 3:1 on white.
+PARTS = {"query": "#0072B2", "key": "#D55E00", "value": "#009E73", "output": "#332288"}
+FAMILIES = {
+    "lstm": "#0072B2",
+    "rnn": "#D55E00",
+    "gru": "#009E73",
+    "attention": "#332288",
+    "fixed": "#882255",
+    "baseline": "#222222",
 }
-CYCLE = ["#0072B2", "#D55E00", "#009E73", "#332288", "#767676"]
+COLOURS = PARTS | FAMILIES
 
 
 def style():
     """Set how figures look, once, in the set-up cell of a chapter."""
-    sns.set_theme(style="whitegrid", font="DejaVu Sans", palette=CYCLE, rc={
-        "figure.figsize": (5.6, 3.4), "figure.dpi": 144, "figure.facecolor": "white", "savefig.facecolor": "white",
-        "savefig.transparent": False, "figure.constrained_layout.use": True, "font.size": 11, "axes.labelsize": 11,
-        "axes.titlesize": 12, "xtick.labelsize": 10, "ytick.labelsize": 10, "legend.fontsize": 10, "lines.linewidth": 2,
-        "axes.spines.top": False, "axes.spines.right": False, "grid.color": "#dddddd", "axes.edgecolor": "#666666",
-        "svg.hashsalt": "attnbook", "legend.frameon": False,
-    })
+    rc = {
+        "figure.figsize": (5.2, 3.2),  # at a phone's width its letters are still read
+        "figure.dpi": 128,
+        "figure.facecolor": "white",  # opaque: the page behind it may be dark
+        "savefig.facecolor": "white",
+        "savefig.transparent": False,
+        "figure.constrained_layout.use": True,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.edgecolor": "#666666",
+        "axes.linewidth": 1,
+        "grid.color": "#dddddd",
+        "grid.linewidth": 0.8,
+        "lines.linewidth": 2,
+        "legend.frameon": False,
+    }
+    sizes = {f"{part}.labelsize": 10 for part in ("axes", "xtick", "ytick")}
+    sizes |= {"font.size": 10, "axes.titlesize": 11, "legend.fontsize": 10}
+    palette = list(FAMILIES.values())
+    sns.set_theme(style="whitegrid", font="DejaVu Sans", palette=palette, rc=rc | sizes)
 
 
 def heatmap(weights, rows, columns, ax=None, signed=False, label=None, annotate=False):
-    """Draw a matrix as colours, a token on each tick. Weights lie on one scale from 0 to 1; `signed` numbers spread around 0.
+    """Draw a matrix as colours, with a token for each row and column.
 
-    `weights` is "rows columns"; `rows` and `columns` are lists of tokens or a string of characters; `label` names the colours.
+    Weights share one scale from 0 to 1; `signed` numbers spread around 0. `rows` and `columns`
+    are lists of tokens, or a string of characters; `label` says what the colours mean; with
+    `annotate` the numbers are written into the cells.
     """
-    weights, rows, columns = _matrix(weights, signed), list(rows), list(columns)
+    weights, rows, columns = matrix(weights, signed), list(rows), list(columns)
     if weights.shape != (len(rows), len(columns)):
-        raise ValueError(f"weights are {weights.shape[0]} × {weights.shape[1]}, but there are {len(rows)} rows and {len(columns)} columns of tokens")
+        size = " × ".join(map(str, weights.shape))
+        raise ValueError(f"weights are {size}, tokens {len(rows)} rows × {len(columns)} columns")
     if ax is None:
-        cell = min(0.42, 5 / max(weights.shape[1], weights.shape[0]))
-        ax = plt.subplots(figsize=(cell * len(columns) + 1.6, cell * len(rows) + 1.0))[1]
+        cell = min(0.42, 5 / max(weights.shape))
+        ax = plt.subplots(figsize=(cell * len(columns) + 1.6, cell * len(rows) + 1))[1]
+    box = ax.get_window_extent()
+    points = min(box.width / len(columns), box.height / len(rows)) * 72 / ax.figure.dpi
     reach = float(abs(weights).max()) or 1.0
-    scale = {"cmap": "RdBu_r", "vmin": -reach, "vmax": reach} if signed else {"cmap": "mako_r", "vmin": 0, "vmax": 1}
-    sns.heatmap(weights, ax=ax, square=True, annot=annotate, fmt=".2f", annot_kws={"fontsize": 8}, linewidths=0.5 if weights.size < 500 else 0,
-                cbar_kws={"label": label or "", "shrink": 0.8, "pad": 0.03}, xticklabels=_thin(columns), yticklabels=_thin(rows), **scale)
-    longest = max(len(str(token)) for token in columns)
-    ax.tick_params(axis="x", rotation=90 if longest > 2 else 0, length=0)
+    colours = {"cmap": "mako_r", "vmin": 0, "vmax": 1}
+    sns.heatmap(
+        weights,
+        ax=ax,
+        square=True,
+        annot=annotate,
+        fmt=".2f",
+        annot_kws={"fontsize": 8},
+        linewidths=0.5 if points > 8 else 0,
+        cbar_kws={"label": label or "", "shrink": 0.8, "pad": 0.03},
+        xticklabels=ticks(columns, points),
+        yticklabels=ticks(rows, points),
+        **({"cmap": "RdBu_r", "vmin": -reach, "vmax": reach} if signed else colours),
+    )
+    ax.tick_params(axis="x", rotation=90 if max(map(len, columns)) > 2 else 0, length=0)
     ax.tick_params(axis="y", rotation=0, length=0)
     return ax
 
 
-def _matrix(weights, signed):
-    weights = weights.detach().float().cpu().numpy() if hasattr(weights, "detach") else np.asarray(weights, dtype=float)
+def matrix(weights, signed):
+    """The weights as an array, if they are a matrix of numbers that the scale can show."""
+    weights = array(weights)
     if weights.ndim != 2:
-        raise ValueError(f"weights have {weights.ndim} axes {weights.shape}; a matrix, rows × columns, is needed")
+        raise ValueError(f"weights have shape {weights.shape}; rows × columns is needed")
     if not np.isfinite(weights).all():
-        raise ValueError(f"{(~np.isfinite(weights)).sum()} of the {weights.size} weights are not finite numbers")
-    if not signed and (weights.min() < -1e-5 or weights.max() > 1 + 1e-5):
-        raise ValueError(f"weights from {weights.min():.3g} to {weights.max():.3g} do not lie between 0 and 1; pass signed=True")
+        raise ValueError(
+            f"{(~np.isfinite(weights)).sum()} of {weights.size} weights are not finite"
+        )
+    low, high = weights.min(), weights.max()
+    if not signed and (low < -1e-4 or high > 1 + 1e-4):
+        raise ValueError(f"weights reach from {low:.3g} to {high:.3g}, not 0 to 1: signed=True?")
     return weights
 
 
-def _thin(tokens, most=40):
-    """Every token as a label, or every second, third ... with the others blank, so that at most `most` are written."""
-    gap = -(-len(tokens) // most)
-    return [token if place % gap == 0 else "" for place, token in enumerate(tokens)]
+def array(values):
+    values = values.detach().float().cpu().numpy() if hasattr(values, "detach") else values
+    return np.asarray(values, dtype=float)
+
+
+def ticks(tokens, points, least=11):
+    """Tokens as labels, `least` points apart: some are left blank where they would touch."""
+    gap = int(np.ceil(least / max(points, 0.1)))
+    visible = [str(token).translate({32: "␣", 10: "⏎", 36: r"\$"}) for token in tokens]
+    return [token if place % gap == 0 else "" for place, token in enumerate(visible)]
 
 
 def curves(lines, ax=None, xlabel="", ylabel="", log=False, chance=None, smooth=1):
-    """Draw one line a label, each named at its end. Several seeds: the mean as a line, each seed pale behind it.
+    """Draw lines, each named at its end; of several seeds the mean, and each pale behind it.
 
-    A value of `lines` is a list of numbers, a pair (x, y), or a list of either, one a seed. `chance` is a level to beat;
-    `log` makes the vertical axis logarithmic; `smooth` averages over so many neighbouring points.
+    `lines` maps a label to a list of numbers, to a pair (x, y), or to a list of either, one for
+    each seed. `log`: a logarithmic vertical axis; `chance`: a level to beat; `smooth`: average
+    over so many neighbouring points.
     """
-    seeds = {label: _seeds(label, line) for label, line in lines.items()}
-    if not seeds:
+    lines = {label: seeds(label, line) for label, line in lines.items()}
+    if not lines:
         raise ValueError("there is no line to draw")
     ax = ax or plt.subplots()[1]
-    spare = iter(CYCLE * (1 + len(seeds) // len(CYCLE)))
+    taken = {label.lower(): COLOURS.get(label.lower()) for label in lines}
+    spare = [colour for colour in FAMILIES.values() if colour not in taken.values()]
     ends = []
-    for label, runs in seeds.items():
-        colour = COLOURS.get(label.lower()) or next(spare)
-        x, y = _mean(label, runs, smooth)
+    for label, runs in lines.items():
+        colour = taken[label.lower()] or (spare.pop(0) if spare else "#222222")
+        x, y = mean(label, runs, smooth)
         for run in runs if len(runs) > 1 or smooth > 1 else []:
-            ax.plot(*run, color=colour, alpha=0.25, linewidth=1)
-        ax.plot(x, y, color=colour, marker="o" if len(x) <= 12 else None, markersize=4, label=label)
+            ax.plot(*run, color=colour, alpha=0.3, linewidth=0.8)
+        ax.plot(x, y, color=colour, marker="o" if len(x) <= 12 else None, markersize=4)
         ends.append((label, colour, x[-1], y[-1]))
-    if log:
-        ax.set_yscale("log")
     if chance is not None:
-        ax.axhline(chance, color=COLOURS["baseline"], linestyle="--", linewidth=1.2)
-        ax.annotate("chance", (0.01, chance), xycoords=("axes fraction", "data"), xytext=(0, 3), textcoords="offset points", color=COLOURS["baseline"], fontsize=9)
-    ax.set(xlabel=xlabel, ylabel=ylabel)
-    _name_ends(ax, ends)
+        ax.axhline(chance, color="#666666", linestyle="--", linewidth=1.2)
+        ends.append(("chance", "#666666", max(end[2] for end in ends), chance))
+    ax.set(xlabel=xlabel, ylabel=ylabel, yscale="log" if log else ax.get_yscale())
+    ax.margins(x=0.02)
+    name_ends(ax, ends)
     return ax
 
 
-def _numbers(values):
-    values = values.detach().float().cpu().numpy() if hasattr(values, "detach") else values
-    return np.asarray([float(value) for value in values])
+def seeds(label, line):
+    """A line as a list of (x, y), one for each seed."""
 
+    def is_list(part):
+        return getattr(part, "ndim", 1) > 0 and hasattr(part, "__len__")
 
-def _seeds(label, line):
-    """The line as a list of (x, y), one a seed."""
-    flat = lambda part: not hasattr(part[0], "__len__") if not hasattr(part, "ndim") else part.ndim == 1  # noqa: E731
-    if len(line) == 0:
+    if not is_list(line) or len(line) == 0:
         raise ValueError(f"the line {label!r} has no points")
-    if isinstance(line, tuple) and len(line) == 2 and flat(line[0]):
-        x, y = line
-        runs = [(_numbers(x), _numbers(run)) for run in ([y] if flat(y) else y)]
-    elif flat(line):
-        runs = [(np.arange(1, len(line) + 1), _numbers(line))]
-    else:
-        runs = [run for part in line for run in _seeds(label, part)]
-    for x, y in runs:
-        if len(x) != len(y):
-            raise ValueError(f"the line {label!r} has {len(x)} places on x and {len(y)} values")
-    return runs
+    if isinstance(line, tuple) and len(line) == 2 and is_list(line[0]) and not is_list(line[0][0]):
+        x, y = array(line[0]), array(line[1])
+        if x.shape[0] != y.shape[-1]:
+            raise ValueError(f"the line {label!r}: {x.shape[0]} points on x, {y.shape[-1]} on y")
+        return [(x, run) for run in np.atleast_2d(y)]
+    if is_list(line[0]):
+        return [run for part in line for run in seeds(label, part)]
+    return [(np.arange(1, len(line) + 1), array(line))]
 
 
-def _mean(label, runs, smooth):
-    """Mean over seeds, as far as the shortest goes, and over `smooth` neighbours."""
+def mean(label, runs, smooth):
+    """The mean over seeds, as far as the shortest goes, and over `smooth` neighbours."""
     shortest = min(len(x) for x, _ in runs)
     x = runs[0][0][:shortest]
     if any(not np.array_equal(x, other[:shortest]) for other, _ in runs):
         raise ValueError(f"the seeds of {label!r} were not measured at the same places on x")
     y = np.mean([y[:shortest] for _, y in runs], axis=0)
-    smooth = max(1, min(smooth, shortest))
-    return x[smooth - 1:], np.convolve(y, np.ones(smooth) / smooth, mode="valid")
+    smooth = max(1, min(int(smooth), shortest))
+    return x[smooth - 1 :], np.convolve(y, np.ones(smooth) / smooth, mode="valid")
 
 
-def _name_ends(ax, ends, gap=13):
-    """Write each label at the end of its line, pushed apart by at least `gap` points."""
+def name_ends(ax, ends, gap=12):
+    """Write each label at the end of its line; labels keep `gap` points from each other."""
+    ax.autoscale_view()
     points = 72 / ax.figure.dpi
-    heights = [ax.transData.transform((x, y))[1] * points for _, _, x, y in ends]
-    placed = -np.inf
-    for place in np.argsort(heights):
-        label, colour, x, y = ends[place]
-        placed = max(heights[place], placed + gap)
-        ax.annotate(label, (x, y), xytext=(6, placed - heights[place]), textcoords="offset points", va="center", color=colour, annotation_clip=False)
+    heights = np.array([ax.transData.transform((x, y))[1] * points for _, _, x, y in ends])
+    order, placed = np.argsort(heights, kind="stable"), heights.copy()
+    for lower, upper in pairwise(order):
+        placed[upper] = max(placed[upper], placed[lower] + gap)
+    ceiling = ax.get_window_extent().y1 * points
+    for place in order[::-1]:
+        placed[place] = min(placed[place], ceiling)
+        ceiling = placed[place] - gap
+    for (label, colour, x, y), shift in zip(ends, placed - heights, strict=True):
+        at = {"xytext": (7, shift), "textcoords": "offset points", "annotation_clip": False}
+        ax.annotate(label, (x, y), va="center", color=colour, **at)

@@ -1,45 +1,45 @@
-"""A progress bar for whoever is watching, and nothing at all in a stored notebook."""
+"""A progress bar for whoever is watching, and not a trace of it in a stored notebook."""
+
 import sys
 import time
 
 
-def where():
-    """Who is watching: "notebook", "terminal" or None.
+def watched() -> str | None:
+    """Is somebody watching, and where: "notebook", "terminal" or None.
 
-    A front end with a person before it says so with each cell it sends: "allow_stdin", a question may be asked. What executes notebooks
-    unattended (nbconvert, nbclient, nbval) says the opposite, so what it stores holds no trace of a bar.
+    With each cell, a front end says whether it could put a question to a person ("allow_stdin"
+    of Jupyter's messaging protocol). What executes notebooks unattended, such as nbconvert and
+    nbval, says no: nothing may be displayed then, since everything displayed is stored.
     """
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if hasattr(shell, "kernel"):
-        return "notebook" if _may_ask(shell.kernel) else None
+        try:
+            return "notebook" if shell.kernel.get_parent()["content"]["allow_stdin"] else None
+        except (AttributeError, KeyError, TypeError):
+            return None
     return "terminal" if sys.stderr is not None and sys.stderr.isatty() else None
 
 
-def _may_ask(kernel):
-    try:
-        return bool(kernel.get_parent()["content"]["allow_stdin"])
-    except (AttributeError, KeyError, TypeError):
-        return False
-
-
 class Bar:
-    """How far it is and how long it will take: one line in a terminal, one output in a notebook, gone at the end."""
+    """How far it is and how long it will take; gone at the end."""
 
     def __init__(self, steps, wanted=True, pause=0.25):
-        self.steps, self.pause, self.where = steps, pause, where() if wanted else None
-        self.started = self.drawn = time.perf_counter()
+        self.steps, self.pause, self.where = steps, pause, watched() if wanted else None
         self.first, self.width, self.handle = None, 0, None
+        self.started = self.drawn = time.perf_counter()
 
-    def draw(self, step, loss=None):
+    def draw(self, step, loss=()):
+        """Show that `step` steps are done, with the last `loss`, unless that was only just done."""
         now = time.perf_counter()
         self.first = step if self.first is None else self.first
-        if self.where is None or now - self.drawn < self.pause or step == self.first:
+        if self.where is None or step == self.first or now - self.drawn < self.pause:
             return
         self.drawn = now
         left = (now - self.started) / (step - self.first) * (self.steps - step)
-        self._write(f"step {step} of {self.steps} · about {left:.0f} s left" + ("" if loss is None else f" · loss {loss:.3f}"), step)
+        text = f"step {step} of {self.steps} · about {left:.0f} s left"
+        self.write(text + (f" · loss {loss[-1]:.3f}" if loss else ""), step)
 
-    def _write(self, text, step):
+    def write(self, text, step):
         if self.where == "terminal":
             sys.stderr.write("\r" + text.ljust(self.width))
             sys.stderr.flush()
@@ -47,15 +47,16 @@ class Bar:
             return
         from IPython.display import HTML, display
 
-        html = HTML(f'<progress value="{step}" max="{self.steps}" aria-label="training"></progress> {text}' if text else "")
+        bar = f'<progress value="{step}" max="{self.steps}" aria-label="training"></progress> '
         if self.handle is None:
-            self.handle = display(html, display_id=True)
+            self.handle = display(HTML(bar + text), display_id=True)
         else:
-            self.handle.update(html)
+            self.handle.update(HTML(bar + text if text else ""))
 
     def close(self):
-        if self.where == "terminal" and self.width:
+        """Take away what was drawn."""
+        if self.width:
             sys.stderr.write("\r" + " " * self.width + "\r")
             sys.stderr.flush()
         elif self.handle is not None:
-            self._write("", 0)
+            self.write("", self.steps)
