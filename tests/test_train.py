@@ -1,0 +1,483 @@
+"""The loop: it learns, repeats itself exactly, stops and resumes as if it had never stopped."""
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from collections import namedtuple
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from attnbook import run as run_module
+from attnbook.train import (
+    NonFiniteLoss,
+    constant,
+    cosine,
+    parameters,
+    token_loss,
+    train,
+)
+
+
+def small():
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Linear(3, 7), nn.Dropout(0.2), nn.Linear(7, 2))
+
+
+def sampler(generator):
+    x = torch.randn(5, 3, generator=generator)
+    return x, (x.sum(-1) > 0).long()
+
+
+def loss(model, batch):
+    return cross_entropy(model(batch[0]), batch[1])
+
+
+def noisy(model):
+    """An evaluation that uses up random numbers and would be spoilt by dropout."""
+    return {"noise": torch.rand(11).sum(), "out": model(torch.ones(1, 3))[0, 0]}
+
+
+def learnt(model):
+    return {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+
+def same(one, two):
+    return all(torch.equal(one[name], two[name]) for name in one | two)
+
+
+OPTIONS = {"steps": 24, "every": 5, "schedule": cosine(24, warmup=3), "evaluate": noisy}
+
+
+def uninterrupted():
+    model = small()
+    history = train(model, sampler, loss, **OPTIONS)
+    return learnt(model), history
+
+
+def assert_resumes(path, **changes):
+    """Call again with the same options: weights and history are those of a run never stopped."""
+    weights, history = uninterrupted()
+    model = small()
+    resumed = train(model, sampler, loss, **OPTIONS | {"checkpoint": path} | changes)
+    assert same(learnt(model), weights)
+    assert resumed.loss == history.loss and resumed.grad_norm == history.grad_norm
+    assert resumed.evaluations == history.evaluations
+    assert not resumed.interrupted
+
+
+def test_it_learns():
+    model = small()
+    history = train(model, sampler, loss, steps=150, lr=0.03)
+    assert sum(history.loss[-20:]) < 0.6 * sum(history.loss[:20])
+
+
+def test_same_seed_same_weights_and_another_seed_others():
+    runs = []
+    for seed in (1, 1, 2):
+        model = small()
+        torch.rand(seed)  # whatever happened to torch's random numbers before does not matter
+        train(model, sampler, loss, steps=4, seed=seed)
+        runs.append(learnt(model))
+    assert same(runs[0], runs[1]) and not same(runs[0], runs[2])
+
+
+def test_a_step_is_the_optimizers_own_step():
+    """With no clipping, three steps of SGD are three lines of arithmetic."""
+    model, by_hand = nn.Linear(3, 2), nn.Linear(3, 2)
+    by_hand.load_state_dict(model.state_dict())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    train(model, sampler, loss, steps=3, optimizer=optimizer, clip=None, schedule=lambda s: s + 1)
+    generator = torch.Generator().manual_seed(0)
+    for step in range(3):
+        gradients = torch.autograd.grad(loss(by_hand, sampler(generator)), by_hand.parameters())
+        with torch.no_grad():
+            for weight, gradient in zip(by_hand.parameters(), gradients, strict=True):
+                weight -= 0.5 * (step + 1) * gradient
+    torch.testing.assert_close(model.weight, by_hand.weight)
+
+
+def test_a_long_gradient_is_shortened_and_recorded_as_it_was():
+    model = nn.Linear(3, 2)
+    before = learnt(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    far = lambda model, batch: 1000 * loss(model, batch)  # noqa: E731
+    history = train(model, sampler, far, steps=1, optimizer=optimizer, clip=0.25)
+    moved = torch.cat([(model.state_dict()[name] - before[name]).flatten() for name in before])
+    assert history.grad_norm[0] > 10
+    assert moved.norm().item() == pytest.approx(0.25, rel=1e-4)
+
+
+def test_evaluation_happens_every_so_often_and_at_the_end_in_evaluation_mode():
+    model, seen = small(), []
+
+    def evaluate(model):
+        seen.append((model.training, torch.is_grad_enabled()))
+        return 0.5
+
+    history = train(model, sampler, loss, steps=12, every=5, evaluate=evaluate)
+    assert history.evaluations == [(5, {"value": 0.5}), (10, {"value": 0.5}), (12, {"value": 0.5})]
+    assert seen == [(False, False)] * 3
+    assert history.evaluated() == ([5, 10, 12], [0.5, 0.5, 0.5])
+    with pytest.raises(ValueError, match=r"'bleu'.*value"):
+        history.evaluated("bleu")
+
+
+def test_training_does_not_notice_evaluation():
+    weights = []
+    for evaluate in (None, noisy):
+        model = small()
+        train(model, sampler, loss, steps=9, every=2, evaluate=evaluate)
+        weights.append(learnt(model))
+    assert same(*weights)
+
+
+def test_each_part_is_left_in_the_mode_it_had():
+    model = small().eval()
+    model[1].train()
+    seen = []
+    watch = lambda model, batch: seen.append(model[0].training) or loss(model, batch)  # noqa: E731
+    train(model, sampler, watch, steps=2, every=1, evaluate=lambda model: 0.0)
+    assert seen == [True, True]
+    assert [part.training for part in model] == [False, True, False]
+
+
+def test_the_optimizer_keeps_its_rate():
+    model = small()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    train(model, sampler, loss, steps=6, optimizer=optimizer, schedule=cosine(6))
+    assert optimizer.param_groups[0]["lr"] == 0.02
+
+
+def test_the_loss_is_computed_in_the_given_precision():
+    precision = lambda: torch.autocast("cpu", dtype=torch.bfloat16)  # noqa: E731
+    seen = []
+
+    def watched(model, batch):
+        seen.append(model(batch[0]).dtype)
+        return loss(model, batch)
+
+    train(small(), sampler, watched, steps=2, precision=precision)
+    assert seen == [torch.bfloat16] * 2
+
+
+def test_every_part_of_a_batch_goes_to_the_device_of_the_model():
+    Two = namedtuple("Two", "x names")
+    model = nn.Linear(3, 2, device="meta")
+    run = run_module.Run.__new__(run_module.Run)
+    run.device = model.weight.device
+    x = torch.zeros(2, 3)
+    moved = run.to_device({"pair": Two(x, ["a", "b"]), "list": [x, (x, 4)]})
+    assert moved["pair"].x.device.type == moved["list"][1][0].device.type == "meta"
+    assert moved["pair"].names == ["a", "b"] and moved["list"][1][1] == 4
+
+
+# -- stopping ---------------------------------------------------------------------------------
+
+
+def test_a_loss_that_is_no_number_stops_before_the_weights_change():
+    model = small()
+    states = []
+
+    def explodes(model, batch):
+        states.append(learnt(model))
+        return loss(model, batch) * (math.inf if len(states) == 4 else 1)
+
+    with pytest.raises(NonFiniteLoss, match=r"step 4: loss inf, gradient norm") as caught:
+        train(model, sampler, explodes, steps=9)
+    assert same(learnt(model), states[-1])
+    assert caught.value.history.steps == 3
+
+
+def test_a_gradient_that_is_no_number_stops_too():
+    """The square root of 0 is 0, and its slope is infinite."""
+    model = small()
+    before = learnt(model)
+    root = lambda model, batch: (0 * model[0].weight).sum().sqrt()  # noqa: E731
+    with pytest.raises(NonFiniteLoss, match=r"step 1: loss 0.0, gradient norm nan"):
+        train(model, sampler, root, steps=9)
+    assert same(learnt(model), before)
+
+
+def test_time_is_up_after_the_step_that_used_it_up(monkeypatch):
+    ticking = iter(range(10_000))
+    monkeypatch.setattr(run_module.time, "perf_counter", lambda: next(ticking))
+    history = train(small(), sampler, loss, steps=500, seconds=3, progress=False, every=100)
+    assert history.steps == 3 and history.seconds == 3 and not history.interrupted
+
+
+def test_evaluation_takes_none_of_the_time(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(run_module.time, "perf_counter", lambda: clock[0])
+
+    def takes(model, batch):
+        clock[0] += 1
+        return loss(model, batch)
+
+    def slow(model):
+        clock[0] += 100
+        return 0.0
+
+    history = train(small(), sampler, takes, steps=99, seconds=7, every=2, evaluate=slow)
+    assert history.seconds == 7 and history.evaluations[-1][0] == 7
+
+
+def test_ctrl_c_keeps_what_was_learnt():
+    model = small()
+
+    def presses(model, batch):
+        presses.calls += 1
+        if presses.calls == 7:
+            os.kill(os.getpid(), signal.SIGINT)
+        return loss(model, batch)
+
+    presses.calls = 0
+    handler = signal.getsignal(signal.SIGINT)
+    history = train(model, sampler, presses, steps=50)
+    assert history.interrupted and history.steps == 7
+    assert repr(history) == "History: 7 steps, interrupted"
+    reference = small()
+    train(reference, sampler, loss, steps=7)
+    assert same(learnt(model), learnt(reference))
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_a_second_ctrl_c_does_not_wait():
+    def hangs(model, batch):
+        for _ in range(2):
+            signal.raise_signal(signal.SIGINT)
+        raise AssertionError("the second Ctrl-C was swallowed")
+
+    assert train(small(), sampler, hangs, steps=50).steps == 0
+
+
+def test_it_runs_outside_the_main_thread():
+    found = []
+    thread = threading.Thread(target=lambda: found.append(train(small(), sampler, loss, steps=2)))
+    thread.start()
+    thread.join()
+    assert found[0].steps == 2
+
+
+# -- resuming ---------------------------------------------------------------------------------
+
+
+def interrupting(at, where):
+    """The loss, sampler or evaluation that raises KeyboardInterrupt at its `at`-th call."""
+    calls = []
+
+    def wrapped(*arguments):
+        calls.append(1)
+        result = where(*arguments)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+        return result
+
+    return wrapped
+
+
+@pytest.mark.parametrize("part", ["sampler", "loss", "evaluate"])
+def test_interrupted_anywhere_it_resumes_bitwise(tmp_path, part):
+    path = tmp_path / "run.pt"
+    parts = {"sampler": sampler, "loss": loss, "evaluate": noisy}
+    parts[part] = interrupting(2 if part == "evaluate" else 12, parts[part])
+    options = OPTIONS | {"evaluate": parts["evaluate"], "checkpoint": path}
+    history = train(small(), parts["sampler"], parts["loss"], **options)
+    assert history.interrupted and history.steps == (10 if part == "evaluate" else 11)
+    assert_resumes(path)
+
+
+def test_out_of_time_it_resumes_bitwise(tmp_path, monkeypatch):
+    path = tmp_path / "new" / "folder" / "run.pt"
+    ticking = iter(range(10_000))
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module.time, "perf_counter", lambda: next(ticking))
+        history = train(small(), sampler, loss, **OPTIONS, seconds=8, checkpoint=path)
+    assert history.steps == 8 and history.evaluations[-1][0] == 8
+    assert_resumes(path)
+
+
+def test_interrupted_three_times_it_resumes_bitwise(tmp_path):
+    path = tmp_path / "run.pt"
+    for _ in range(3):
+        train(small(), sampler, interrupting(6, loss), **OPTIONS, checkpoint=path)
+    assert_resumes(path)
+
+
+def test_a_finished_run_is_only_read(tmp_path):
+    path = tmp_path / "run.pt"
+    train(small(), sampler, loss, **OPTIONS, checkpoint=path)
+    never = interrupting(1, sampler)
+    model = small()
+    history = train(model, never, loss, **OPTIONS, checkpoint=path)
+    assert history.steps == 24 and not history.interrupted
+    assert same(learnt(model), uninterrupted()[0])
+
+
+KILLED = """
+    import os, signal, sys
+    import torch
+    sys.path.insert(0, {folder!r})
+    from test_train import OPTIONS, loss, sampler, small
+    from attnbook import checkpoint
+    from attnbook.train import train
+
+    def die(*_):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    saves, save = [], torch.save
+    def half(content, out):
+        saves.append(1)
+        if len(saves) == 3:
+            out.write(b"half")
+            out.flush()
+            die()
+        save(content, out)
+
+    calls = []
+    def counted(model, batch):
+        calls.append(1)
+        return die() if len(calls) == 12 and {where!r} == "step" else loss(model, batch)
+
+    if {where!r} == "write":
+        torch.save = half
+    train(small(), sampler, counted, **OPTIONS, checkpoint={path!r})
+"""
+
+
+@pytest.mark.parametrize("where", ["step", "write"])
+def test_killed_between_or_during_writes_it_resumes_bitwise(tmp_path, where):
+    path = tmp_path / "run.pt"
+    code = KILLED.format(folder=os.path.dirname(__file__), where=where, path=str(path))
+    child = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True)
+    assert child.returncode == -signal.SIGKILL, child.stderr.decode()
+    assert torch.load(path, weights_only=True)["history"]["loss"].__len__() == 10
+    assert_resumes(path)
+    assert [file.name for file in tmp_path.iterdir()] == ["run.pt"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"steps": 30}, r"steps 24 there, 30 here"),
+        ({"seed": 5}, r"seed 0 there, 5 here"),
+        ({"lr": 0.5}, r"lr \[0.001\] there, \[0.5\] here"),
+        ({"schedule": constant()}, r"schedule .* there, \[1.0, 1.0, 1.0\] here"),
+    ],
+)
+def test_another_runs_checkpoint_is_refused_and_left_alone(tmp_path, change, message):
+    path = tmp_path / "run.pt"
+    train(small(), sampler, loss, **OPTIONS, checkpoint=path)
+    stored, model = path.read_bytes(), small()
+    before = learnt(model)
+    with pytest.raises(ValueError, match=message):
+        train(model, sampler, loss, **OPTIONS | change, checkpoint=path)
+    assert path.read_bytes() == stored and same(learnt(model), before)
+
+
+def test_another_models_checkpoint_is_refused_and_left_alone(tmp_path):
+    path = tmp_path / "run.pt"
+    train(small(), sampler, loss, **OPTIONS, checkpoint=path)
+    stored, wider = path.read_bytes(), nn.Sequential(nn.Linear(3, 11), nn.ReLU(), nn.Linear(11, 2))
+    with pytest.raises(ValueError, match=r"weights 0.weight \(7, 3\) there, \(11, 3\) here"):
+        train(wider, sampler, loss, **OPTIONS, checkpoint=path)
+    assert path.read_bytes() == stored
+
+
+def test_a_file_that_is_no_checkpoint_is_refused_and_left_alone(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("my notes")
+    with pytest.raises(ValueError, match=r"notes.txt is not a readable checkpoint"):
+        train(small(), sampler, loss, steps=2, checkpoint=path)
+    assert path.read_text() == "my notes"
+    with pytest.raises(ValueError, match=r"is a folder"):
+        train(small(), sampler, loss, steps=2, checkpoint=tmp_path)
+
+
+# -- what is refused, and the small parts -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"steps": 0}, "steps is 0"),
+        ({"steps": 2.5}, "steps is 2.5"),
+        ({"every": 0}, "every is 0"),
+        ({"clip": 0}, "clip is 0"),
+        ({"clip": math.nan}, "clip is nan"),
+        ({"seconds": -1}, "seconds is -1"),
+    ],
+)
+def test_impossible_options_are_refused_before_any_work(option, message):
+    never = interrupting(1, sampler)
+    with pytest.raises(ValueError, match=message):
+        train(small(), never, loss, **{"steps": 3} | option)
+
+
+def test_a_model_that_cannot_be_trained_is_refused():
+    with pytest.raises(ValueError, match="no parameter that can be trained"):
+        train(small().requires_grad_(False), sampler, loss, steps=2)
+    halves = nn.Sequential(nn.Linear(3, 7), nn.Linear(7, 2, device="meta"))
+    with pytest.raises(ValueError, match="2 devices: cpu, meta"):
+        train(halves, sampler, loss, steps=2)
+
+
+def test_the_optimizer_of_another_model_is_refused():
+    optimizer = torch.optim.Adam(small().parameters())
+    with pytest.raises(ValueError, match="4 of the optimizer's 4 tensors"):
+        train(small(), sampler, loss, steps=2, optimizer=optimizer)
+
+
+def test_nothing_is_printed_where_nobody_watches(capsys):
+    train(small(), sampler, loss, steps=9)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_cosine_rises_falls_and_stays():
+    factor = cosine(21, warmup=4, floor=0.2)
+    assert [factor(step) for step in range(4)] == [0.25, 0.5, 0.75, 1.0]
+    assert factor(4) == 1.0
+    assert factor(12) == pytest.approx(0.6)  # half way down
+    assert factor(20) == pytest.approx(0.2) and factor(500) == pytest.approx(0.2)
+    assert constant()(7) == 1.0
+
+
+@pytest.mark.parametrize(("options", "message"), [((5, 5), "5 does not fit"), ((5, 0, 2), "is 2")])
+def test_an_impossible_cosine_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        cosine(*options)
+
+
+def test_token_loss_counts_only_what_the_mask_lets_through():
+    logits = torch.log(torch.tensor([[[0.5, 0.25, 0.25], [0.125, 0.125, 0.75], [1.0, 1e-9, 1e-9]]]))
+    targets = torch.tensor([[0, 1, 2]])
+    mask = torch.tensor([[True, True, False]])
+    bits = (1 + 3) / 2  # of ½ and ⅛
+    assert token_loss(logits, targets, mask).item() == pytest.approx(bits * math.log(2), rel=1e-5)
+    everything = token_loss(logits, targets, torch.ones_like(mask))
+    assert everything.item() == token_loss(logits, targets).item()
+
+
+def test_token_loss_of_nothing_known_is_the_log_of_the_vocabulary():
+    assert token_loss(torch.zeros(2, 5, 7), torch.zeros(2, 5, dtype=torch.long)).item() == (
+        pytest.approx(math.log(7))
+    )
+
+
+def test_token_loss_refuses_what_does_not_fit():
+    with pytest.raises(ValueError, match="mask is False everywhere"):
+        token_loss(torch.zeros(2, 7), torch.tensor([1, 2]), torch.zeros(2, dtype=torch.bool))
+
+
+def test_shared_and_frozen_weights_are_counted_as_training_sees_them():
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 5))
+    assert parameters(model) == 9 + 3 + 15 + 5
+    model.append(model[0])
+    model[1].bias.requires_grad_(False)
+    assert parameters(model) == 9 + 3 + 15
