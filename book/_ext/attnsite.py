@@ -1,0 +1,71 @@
+"""What the site needs beyond Jupyter Book: nothing from other hosts, light pages, links to Colab."""
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from shutil import copyfile
+
+from docutils import nodes
+from sphinx.errors import ExtensionError
+from sphinx.util.docutils import ReferenceRole
+
+# What a page with TeX can ask for: the renderer, its fonts, TeX extensions loaded by name,
+# and the spoken form of a formula, which the reader may switch on in MathJax's menu.
+MATHJAX = (
+    "tex-chtml.js",
+    "output/chtml/fonts/woff-v2/*.woff",
+    "input/tex/extensions/*.js",
+    "a11y/*.js",
+    "sre/mathmaps/base.json",
+    "sre/mathmaps/en.json",
+)
+ICON = re.compile(r'(?<=[{,])"?([a-z0-9-]+)"?:\[\d+,\d+,\[[^\]]*\],"[0-9a-f]+",(?:"[^"]*"|\[[^\]]*\])\],?')
+
+
+class Colab(ReferenceRole):
+    """{colab}`words <01-recurrent-networks>`: opens that notebook on Colab, from the address in `_config.yml`."""
+
+    def run(self):
+        theme = self.config.html_theme_options
+        repository = theme["repository_url"].removeprefix("https://github.com/")
+        notebook = f"{theme['repository_branch']}/book/{self.target}.ipynb"
+        address = f"{theme['launch_buttons']['colab_url']}/github/{repository}/blob/{notebook}"
+        return [nodes.reference(self.rawtext, self.title, refuri=address)], []
+
+
+def copy_mathjax(app, error):
+    """Copy the needed part of MathJax (3 MB of 24) from its package into `_static/mathjax`.
+
+    Not through `html_static_path`: every script found there is added to every page.
+    """
+    if error or app.builder.format != "html":
+        return
+    package = find_spec("sphinx-mathjax-offline")
+    if package is None:
+        raise ExtensionError("the site needs the package sphinx-mathjax-offline: pip install sphinx-mathjax-offline")
+    source = Path(package.origin).parent / "static/mathjax"
+    for pattern in MATHJAX:
+        for file in source.glob(pattern):
+            target = Path(app.outdir, "_static/mathjax", file.relative_to(source))
+            if not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                copyfile(file, target)
+
+
+def keep_used_icons(app, error):
+    """Cut the theme's icon script, four fifths of a page's weight, down to the icons that some page names."""
+    script = Path(app.outdir, "_static/scripts/fontawesome.js")
+    if error or not script.exists():
+        return
+    others = [file for kind in ("*.html", "*.js") for file in Path(app.outdir).rglob(kind) if file != script]
+    used = set(re.findall(r"\bfa-([a-z0-9-]+)", "\n".join(file.read_text("utf-8") for file in others)))
+    text = script.read_text("utf-8")
+    script.write_text(ICON.sub(lambda icon: icon[0] if icon[1] in used else "", text), "utf-8")
+
+
+def setup(app):
+    """Called by Sphinx."""
+    app.add_role("colab", Colab())
+    app.connect("build-finished", copy_mathjax)
+    app.connect("build-finished", keep_used_icons)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
