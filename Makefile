@@ -1,0 +1,80 @@
+# `make book` builds the website, `make test` proves it. Both make .venv first if it is missing.
+.NOTPARALLEL:
+.PHONY: help book test serve notebooks lint unit nbval site-tests slow test-machines \
+        set-repository lock clean env-book env-test
+
+PYTHON ?= python3
+WORKERS ?= 2
+PORT ?= 8000
+NOTEBOOK ?= $(sort $(wildcard book/*.ipynb))
+export OMP_NUM_THREADS ?= 1
+export PIP_ARGS
+
+RUN := .venv/bin/python
+BUILD := .venv/bin/jupyter-book build . -W -n --keep-going
+NBVAL := $(RUN) -m pytest --nbval --nbval-current-env --nbval-cell-timeout=120 --timeout=600 \
+         -n $(WORKERS) --dist loadscope $(NOTEBOOK)
+START := $(shell date +%s)
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+book: env-book ## build the website from the stored outputs, say where to open it
+	@echo "== website"
+	@# A second build after a failed one would not repeat its warnings: forget what was read.
+	@$(BUILD) -q || { rm -rf _build/.doctrees; exit 1; }
+	@$(RUN) -c 'from pathlib import Path as P; print("Open", P("_build/html/index.html").resolve().as_uri())'
+
+test: env-test lint unit nbval site-tests $(if $(SLOW),slow) ## everything must be green; SLOW=1 adds the Colab check
+	@echo "== all green, $$(( $$(date +%s) - $(START) )) s"
+
+lint: env-test ## code style, notebooks included; workflows
+	@echo "== lint"
+	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check .
+	@.venv/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+
+unit: env-test ## the module's tests, shapes enforced
+	@echo "== unit tests"
+	@$(RUN) -m pytest tests -n $(WORKERS) -m "not slow" --ignore tests/test_site.py --ignore tests/test_browser.py
+
+nbval: env-test ## every notebook again, every output compared
+	@echo "== notebooks"
+	@$(NBVAL)
+
+site-tests: env-test ## the website built anew, warnings are errors; then in a browser
+	@echo "== website"
+	@$(BUILD) -q --all
+	@echo "== website's tests"
+	@$(RUN) -m pytest tests/test_site.py tests/test_browser.py -rs
+
+slow: env-test ## each notebook alone, as on Colab
+	@echo "== slow tests (as on Colab; of the last commit)"
+	@$(RUN) -m pytest tests -n $(WORKERS) -m slow
+
+test-machines: env-test ## notebooks as other processors and thread counts would run them
+	@set -e; for threads in 1 2; do for capability in default avx2 ""; do \
+	    echo "== notebooks, instruction set: $${capability:-best}, threads: $$threads"; \
+	    env -u ATEN_CPU_CAPABILITY $${capability:+ATEN_CPU_CAPABILITY=$$capability} \
+	        OMP_NUM_THREADS=$$threads $(NBVAL); \
+	done; done
+
+notebooks: env-test ## run notebooks and store their outputs (one: NOTEBOOK=book/01-….ipynb)
+	@$(RUN) tools/execute.py $(NOTEBOOK)
+
+serve: book ## build, then serve the website on this machine (PORT=8000)
+	@$(RUN) -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)
+
+set-repository: env-test ## move to another address: URL=https://github.com/owner/name
+	@$(RUN) tools/set_repository.py "$(URL)"
+
+lock: ## resolve all versions anew into the two requirements.txt (needs uv)
+	@$(PYTHON) tools/lock.py
+
+clean: ## remove everything that was installed or built
+	rm -rf .venv _build .pytest_cache .ruff_cache .hypothesis src/*.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+env-book env-test:
+	@command -v $(PYTHON) >/dev/null || { echo "make: there is no $(PYTHON) here; install Python 3.10 or newer, or name one: make book PYTHON=…" >&2; exit 1; }
+	@$(PYTHON) tools/bootstrap.py $(@:env-%=%)
