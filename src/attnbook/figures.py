@@ -60,7 +60,7 @@ def heatmap(weights, rows, columns, ax=None, signed=False, label=None, annotate=
     box = ax.get_window_extent()
     points = min(box.width / len(columns), box.height / len(rows)) * 72 / ax.figure.dpi
     reach = float(abs(weights).max()) or 1.0
-    colours = {"cmap": "mako_r", "vmin": 0, "vmax": 1}
+    colours = {"cmap": "Blues", "vmin": 0, "vmax": 1}
     sns.heatmap(
         weights,
         ax=ax,
@@ -123,8 +123,9 @@ def curves(lines, ax=None, xlabel="", ylabel="", log=False, chance=None, smooth=
     for label, runs in lines.items():
         colour = taken[label.lower()] or (spare.pop(0) if spare else "#222222")
         x, y = mean(label, runs, smooth)
-        for run in runs if len(runs) > 1 or smooth > 1 else []:
-            ax.plot(*run, color=colour, alpha=0.3, linewidth=0.8)
+        pale = [mean(label, [run], smooth) for run in runs] if len(runs) > 1 else runs
+        for run in pale if len(runs) > 1 or smooth > 1 else []:
+            ax.plot(*run, color=colour, alpha=0.35, linewidth=0.8)
         ax.plot(x, y, color=colour, marker="o" if len(x) <= 12 else None, markersize=4)
         ends.append((label, colour, x[-1], y[-1]))
     if chance is not None:
