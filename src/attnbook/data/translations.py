@@ -4,7 +4,7 @@ Tokens are lower-case, made by one regular expression a language. They are chose
 then sacrebleu's standard tokeniser (13a), finds the words of the untouched sentence again. BLEU is
 
     hypotheses = [join(words) for words in translations]
-    sacrebleu.corpus_bleu(hypotheses, pairs.test_references, lowercase=True)
+    sacrebleu.corpus_bleu(hypotheses, pairs.test_references, lowercase=True, force=True)
 
 that is case-insensitive BLEU-4 on 13a tokens against the references as published: no word of them
 is replaced by `<unk>`, no sentence is left out.
