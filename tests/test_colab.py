@@ -1,0 +1,102 @@
+"""Each notebook alone, as on Colab: an empty folder, torch and numpy there, attnbook not.
+
+The first cell installs from the repository's address; git is told to take that from this
+working copy, so what is tested is the last commit here. Needs network: the packages that
+Colab has and the fresh environment lacks come from the package index.
+"""
+
+import json
+import shutil
+import subprocess
+import venv
+from importlib import metadata
+from pathlib import Path
+
+import nbformat
+import pytest
+import set_repository
+from nbclient import NotebookClient
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[1]
+NOTEBOOKS = sorted(ROOT.glob("book/*.ipynb"))
+THERE = ["torch", "numpy", "matplotlib", "ipykernel"]
+REPORT = """
+import attnbook.attention, json, numpy, torch
+print(json.dumps([torch.__version__, numpy.__version__, attnbook.attention.__file__]))
+"""
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+def with_dependencies(names):
+    """The installed distributions of these names and of all that they need here."""
+    found, waiting = {}, list(names)
+    while waiting:
+        distribution = metadata.distribution(waiting.pop())
+        if distribution.name in found:
+            continue
+        found[distribution.name] = distribution
+        for text in distribution.requires or []:
+            needed = Requirement(text)
+            if needed.marker is None or needed.marker.evaluate({"extra": ""}):
+                waiting.append(needed.name)
+    return found.values()
+
+
+def link(distribution, target):
+    """Let another environment have an installed distribution without copying it."""
+    source = Path(distribution.locate_file(""))
+    for name in {file.parts[0] for file in distribution.files} - {"..", "__pycache__"}:
+        if not (target / name).exists():
+            (target / name).symlink_to(source / name)
+
+
+@pytest.fixture
+def python(tmp_path):
+    """The interpreter of a fresh environment with what Colab has and no attnbook."""
+    home = tmp_path / "environment"
+    venv.create(home, with_pip=True, symlinks=True)
+    packages = next(home.glob("lib/python*/site-packages"))
+    for distribution in with_dependencies(THERE):
+        link(distribution, packages)
+    return home / "bin" / "python"
+
+
+@pytest.fixture
+def as_on_colab(tmp_path, python, monkeypatch):
+    """Jupyter knows the fresh environment by the name `fresh`; the address leads to this copy."""
+    kernel = tmp_path / "jupyter" / "kernels" / "fresh"
+    kernel.mkdir(parents=True)
+    start = [str(python), "-m", "ipykernel_launcher", "--log-level=ERROR"]
+    spec = {"argv": [*start, "-f", "{connection_file}"], "display_name": "", "language": "python"}
+    (kernel / "kernel.json").write_text(json.dumps(spec))
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", f"url.{ROOT.as_uri()}.insteadOf")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", set_repository.configured(ROOT))
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+
+
+def has(python, module):
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    return subprocess.run([python, "-c", f"import {module}"], check=False, **quiet).returncode == 0
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_alone_runs(path, python, as_on_colab, tmp_path):
+    assert has(python, "torch") and not has(python, "attnbook") and not has(python, "seaborn")
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    shutil.copy(path, folder)
+
+    notebook = nbformat.read(folder / path.name, as_version=4)
+    where = {"metadata": {"path": str(folder)}}
+    NotebookClient(notebook, timeout=300, kernel_name="fresh", resources=where).execute()
+
+    torch, numpy, file = json.loads(subprocess.check_output([python, "-c", REPORT], cwd=folder))
+    assert torch == metadata.version("torch"), "installing the book replaced torch"
+    assert numpy == metadata.version("numpy"), "installing the book replaced numpy"
+    assert (python.parents[1] / "lib") in Path(file).parents, "not installed, only found"
+    packages = next(python.parents[1].glob("lib/python*/site-packages"))
+    assert (packages / "torch").is_symlink() and (packages / "numpy").is_symlink()

@@ -1,0 +1,129 @@
+"""The first minute of a newcomer: what make says when something is missing, and what it keeps."""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib import metadata
+
+import pytest
+
+# What the interpreter is told before bootstrap.py runs in it.
+OLD = "sys.version_info = (3, 9, 18)"
+NO_VENV = "sys.modules['ensurepip'] = None"
+
+
+@pytest.fixture
+def project(root, tmp_path):
+    """Makefile and bootstrap.py with locks that name nothing, so that installing is quick."""
+    shutil.copy(root / "Makefile", tmp_path)
+    (tmp_path / "tools").mkdir()
+    shutil.copy(root / "tools" / "bootstrap.py", tmp_path / "tools")
+    (tmp_path / "book").mkdir()
+    (tmp_path / "book" / "requirements.txt").write_text("# nothing\n")
+    (tmp_path / "requirements.txt").write_text("-r book/requirements.txt\n")
+    return tmp_path
+
+
+def run(command, folder, **environment):
+    kept = {key: value for key, value in os.environ.items() if key not in ("PYTHON", "MAKEFLAGS")}
+    return subprocess.run(
+        command, cwd=folder, env=kept | environment, capture_output=True, text=True, timeout=100
+    )
+
+
+def bootstrap(folder, level="book", before="", **environment):
+    program = f"import runpy, sys; sys.argv[1:] = ['{level}']; {before}\n"
+    program += "runpy.run_path('tools/bootstrap.py', run_name='__main__')"
+    return run([sys.executable, "-c", program], folder, **environment)
+
+
+def assert_one_sentence(answer, *words):
+    said = answer.stderr.strip()
+    assert answer.returncode != 0
+    assert "Traceback" not in said
+    for word in words:
+        assert word in said, said
+
+
+def test_missing_python(project):
+    answer = run(["make", "book", "PYTHON=no-such-python"], project)
+    assert_one_sentence(answer, "there is no no-such-python", "3.10")
+
+
+def test_old_python(project):
+    answer = bootstrap(project, before=OLD)
+    assert_one_sentence(answer, "Python 3.10 or newer is needed", "3.9", "PYTHON=")
+    assert answer.stderr.count("\n") == 1
+    assert not (project / ".venv").exists()
+
+
+def test_no_venv_module(project):
+    answer = bootstrap(project, before=NO_VENV)
+    assert_one_sentence(answer, "no venv module", "python3-venv")
+    assert answer.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_no_network(project):
+    (project / "book" / "requirements.txt").write_text("a-package-of-the-book==1.0\n")
+    nowhere = {"PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": "", "PIP_RETRIES": "1"}
+    answer = bootstrap(project, PIP_INDEX_URL="http://127.0.0.1:9/simple", **nowhere)
+    assert_one_sentence(answer, "is there a network?", ".venv/install.log")
+    assert answer.stderr.count("\n") == 1
+    assert "a-package-of-the-book" in (project / ".venv" / "install.log").read_text()
+    assert not (project / ".venv" / "complete").exists()
+
+
+def test_parses_on_any_python(root):
+    """Syntax newer than Python 2.7 would hide the sentence about the version."""
+    tree = ast.parse((root / "tools" / "bootstrap.py").read_text(encoding="utf-8"))
+    newer = (ast.JoinedStr, ast.AnnAssign, ast.NamedExpr, ast.Nonlocal, ast.Starred, ast.AsyncFor)
+    found = [node for node in ast.walk(tree) if isinstance(node, newer)]
+    found += [node for node in ast.walk(tree) if isinstance(node, ast.arg) and node.annotation]
+    found += [node for node in ast.walk(tree) if isinstance(node, ast.Raise) and node.cause]
+    assert not [f"line {node.lineno}" for node in found]
+
+
+@pytest.mark.slow
+def test_a_complete_environment_is_kept_and_an_unfinished_one_is_not(project):
+    first = bootstrap(project)
+    assert first.returncode == 0 and "Installing" in first.stdout, first.stderr
+    leftover = project / ".venv" / "leftover"
+    leftover.touch()
+
+    assert bootstrap(project).stdout == ""  # nothing to do
+    more = bootstrap(project, "test")  # the website's packages stay, the rest is added
+    assert more.returncode == 0 and "Installing" in more.stdout
+    assert bootstrap(project).stdout == bootstrap(project, "test").stdout == ""
+    assert leftover.exists()
+
+    (project / ".venv" / "complete").unlink()  # as if the installation had been interrupted
+    again = bootstrap(project)
+    assert again.returncode == 0 and "Installing" in again.stdout
+    assert not leftover.exists()
+
+    leftover.touch()
+    (project / "book" / "requirements.txt").write_text("# nothing, newly\n")
+    assert "Installing" in bootstrap(project).stdout
+    assert not leftover.exists()
+
+
+@pytest.mark.skipif(
+    not os.path.exists(os.path.join(sys.prefix, "complete")), reason="not the project's own .venv"
+)
+def test_the_lock_is_complete(root):
+    """Nothing is installed that the lock does not name, in the version that it names."""
+    locked = set()
+    for lock in ("requirements.txt", "book/requirements.txt"):
+        locked |= set(re.findall(r"^([\w.-]+==[^\s;]+)", (root / lock).read_text(), re.MULTILINE))
+    installed = set()
+    for distribution in metadata.distributions():
+        name = re.sub(r"[-_.]+", "-", distribution.metadata["Name"]).lower()
+        version = distribution.version.partition("+")[0]
+        installed.add(f"{name}=={version}")
+    cuda = re.compile(r"(nvidia-|cuda-|triton|attnbook|pip=)")
+    assert not {name for name in installed - locked if not cuda.match(name)}
+    subprocess.run([sys.executable, "-m", "pip", "check"], check=True)

@@ -1,0 +1,37 @@
+"""Run notebooks from top to bottom and store their outputs in normal form: `make notebooks`.
+
+A notebook is written only after all of its cells have succeeded.
+"""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import normal_form
+from nbclient import NotebookClient
+
+
+def execute(path):
+    """Run one notebook where it stands and replace it by what came out."""
+    notebook = normal_form.read(path)
+    where = {"metadata": {"path": str(path.parent)}}
+    quiet = ["--log-level=ERROR"]
+    client = NotebookClient(notebook, timeout=600, resources=where, extra_arguments=quiet)
+    client.record_timing = False
+    client.execute()
+    draft = path.with_suffix(".draft")
+    draft.write_text(normal_form.text(normal_form.normal(notebook)), encoding="utf-8")
+    os.replace(draft, path)
+
+
+def main():
+    for path in map(Path, sys.argv[1:]):
+        print(f"{path}: ", end="", flush=True)
+        start = time.perf_counter()
+        execute(path)
+        print(f"stored, {time.perf_counter() - start:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
