@@ -32,7 +32,8 @@ lint: env-test ## code style, notebooks included; workflows
 	@echo "== lint"
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
-	@.venv/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	@.venv/bin/check-jsonschema -q --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	@.venv/bin/check-jsonschema -q --builtin-schema vendor.citation-file-format --default-filetype yaml CITATION.cff
 
 unit: env-test ## the module's tests, shapes enforced
 	@echo "== unit tests"
