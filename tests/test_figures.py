@@ -214,6 +214,12 @@ def test_names_stand_at_the_ends_without_touching():
     assert min(extent(text).x0 for text in ax.texts) > ax.get_window_extent().x1 - 2
 
 
+def test_names_of_low_lines_are_pushed_up_not_off_the_axes():
+    ax = figures.curves({"top": [0, 1], "a": [0, 0], "b": [0, 0.001], "c": [0, 0.002]})
+    ax.figure.draw_without_rendering()
+    assert min(extent(text).y0 for text in ax.texts) > ax.get_window_extent().y0
+
+
 def test_the_chance_level_is_a_line_across():
     ax = figures.curves({"a": [5, 7]}, chance=6)
     assert drawn(ax)[-1] == ([0, 1], [6, 6])

@@ -310,6 +310,17 @@ def test_interrupted_three_times_it_resumes_bitwise(tmp_path):
     assert_resumes(path)
 
 
+def test_interrupted_in_the_middle_of_an_update_nothing_half_done_is_stored(tmp_path):
+    """Between the weights and the moments of Adam only the last whole checkpoint is safe."""
+    path, model = tmp_path / "run.pt", small()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    optimizer.step = interrupting(13, optimizer.step)
+    history = train(model, sampler, loss, **OPTIONS, optimizer=optimizer, checkpoint=path)
+    assert history.interrupted and history.steps == 12
+    assert len(torch.load(path, weights_only=True)["history"]["loss"]) == 10
+    assert_resumes(path)
+
+
 def test_a_finished_run_is_only_read(tmp_path):
     path = tmp_path / "run.pt"
     train(small(), sampler, loss, **OPTIONS, checkpoint=path)
@@ -357,7 +368,7 @@ def test_killed_between_or_during_writes_it_resumes_bitwise(tmp_path, where):
     code = KILLED.format(folder=os.path.dirname(__file__), where=where, path=str(path))
     child = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True)
     assert child.returncode == -signal.SIGKILL, child.stderr.decode()
-    assert torch.load(path, weights_only=True)["history"]["loss"].__len__() == 10
+    assert len(torch.load(path, weights_only=True)["history"]["loss"]) == 10
     assert_resumes(path)
     assert [file.name for file in tmp_path.iterdir()] == ["run.pt"]
 
