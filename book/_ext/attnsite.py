@@ -1,4 +1,4 @@
-"""What the site needs beyond Jupyter Book: nothing from other hosts, light pages, links to Colab."""
+"""What Jupyter Book leaves open: nothing from other hosts, light pages, links to Colab."""
 
 import re
 from importlib.util import find_spec
@@ -19,11 +19,13 @@ MATHJAX = (
     "sre/mathmaps/base.json",
     "sre/mathmaps/en.json",
 )
-ICON = re.compile(r'(?<=[{,])"?([a-z0-9-]+)"?:\[\d+,\d+,\[[^\]]*\],"[0-9a-f]+",(?:"[^"]*"|\[[^\]]*\])\],?')
+ICON = re.compile(
+    r'(?<=[{,])"?([a-z0-9-]+)"?:\[\d+,\d+,\[[^]]*\],"[0-9a-f]+",(?:"[^"]*"|\[[^]]*\])\],?'
+)
 
 
 class Colab(ReferenceRole):
-    """{colab}`words <01-recurrent-networks>`: opens that notebook on Colab, from the address in `_config.yml`."""
+    """{colab}`words <01-name>`: opens that notebook on Colab; its address is in `_config.yml`."""
 
     def run(self):
         theme = self.config.html_theme_options
@@ -42,7 +44,9 @@ def copy_mathjax(app, error):
         return
     package = find_spec("sphinx-mathjax-offline")
     if package is None:
-        raise ExtensionError("the site needs the package sphinx-mathjax-offline: pip install sphinx-mathjax-offline")
+        raise ExtensionError(
+            "the site needs the package sphinx-mathjax-offline: pip install sphinx-mathjax-offline"
+        )
     source = Path(package.origin).parent / "static/mathjax"
     for pattern in MATHJAX:
         for file in source.glob(pattern):
@@ -53,12 +57,19 @@ def copy_mathjax(app, error):
 
 
 def keep_used_icons(app, error):
-    """Cut the theme's icon script, four fifths of a page's weight, down to the icons that some page names."""
+    """Cut the theme's icons, four fifths of a page's weight, down to those that some page names."""
     script = Path(app.outdir, "_static/scripts/fontawesome.js")
     if error or not script.exists():
         return
-    others = [file for kind in ("*.html", "*.js") for file in Path(app.outdir).rglob(kind) if file != script]
-    used = set(re.findall(r"\bfa-([a-z0-9-]+)", "\n".join(file.read_text("utf-8") for file in others)))
+    others = [
+        file
+        for kind in ("*.html", "*.js")
+        for file in Path(app.outdir).rglob(kind)
+        if file != script
+    ]
+    used = set(
+        re.findall(r"\bfa-([a-z0-9-]+)", "\n".join(file.read_text("utf-8") for file in others))
+    )
     text = script.read_text("utf-8")
     script.write_text(ICON.sub(lambda icon: icon[0] if icon[1] in used else "", text), "utf-8")
 

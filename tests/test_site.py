@@ -1,0 +1,151 @@
+"""The built site is complete, links to what exists and asks nothing of any other host."""
+
+import json
+import os
+import re
+from copy import copy
+from functools import cache
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+import yaml
+from bs4 import BeautifulSoup
+
+ROOT = Path(__file__).parents[1]
+SITE = Path(os.environ.get("ATTNBOOK_SITE", ROOT / "_build/html"))
+CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))
+TOC = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
+FILES = [TOC["root"]] + [entry["file"] for part in TOC["parts"] for entry in part["chapters"]]
+CHAPTERS = [file for file in FILES if re.match(r"book/\d\d-", file)]
+PAGES = [*FILES, "search", "genindex"]
+LOADS = {"img": "src", "script": "src", "iframe": "src", "source": "src", "video": "src"}
+FETCHED = {"stylesheet", "preload", "icon", "shortcut", "preconnect", "dns-prefetch", "manifest"}
+
+pytestmark = pytest.mark.skipif(
+    not (SITE / "index.html").exists() and os.environ.get("ATTNBOOK_REQUIRE_BROWSER") != "1",
+    reason=f"there is no site in {SITE}: make book",
+)
+
+
+@cache
+def read(page):
+    return BeautifulSoup((SITE / f"{page}.html").read_text("utf-8"), "lxml")
+
+
+@cache
+def targets(file):
+    return {tag["id"] for tag in BeautifulSoup(file.read_text("utf-8"), "lxml").select("[id]")}
+
+
+def article(page):
+    return read(page).select_one("article.bd-article")
+
+
+def loaded(soup):
+    """Every address that the page's markup makes a browser fetch by itself."""
+    for name, attribute in LOADS.items():
+        yield from (tag[attribute] for tag in soup.find_all(name) if tag.get(attribute))
+    yield from (tag["href"] for tag in soup.find_all("link") if FETCHED & set(tag.get("rel", [])))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_a_page_loads_lies_beside_it(page):
+    for address in loaded(read(page)):
+        parts = urlsplit(address)
+        assert not parts.scheme and not parts.netloc, f"{page} loads {address}"
+        file = (SITE / f"{page}.html").parent / unquote(parts.path)
+        assert file.exists(), f"{page} loads {address}, which is not there"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_link_into_the_site_leads_somewhere(page):
+    for link in read(page).select("a[href]"):
+        parts = urlsplit(link["href"])
+        if parts.scheme or parts.netloc:
+            continue
+        file = SITE / f"{page}.html"
+        file = (file.parent / unquote(parts.path)).resolve() if parts.path else file
+        assert file.exists(), f"{page}: {link['href']}"
+        if parts.fragment and file.suffix == ".html":
+            assert unquote(parts.fragment) in targets(file), f"{page}: {link['href']}"
+
+
+@pytest.mark.parametrize("page", FILES)
+def test_every_image_says_in_words_what_it_shows(page):
+    for image in article(page).find_all("img"):
+        words = image.get("alt", "")
+        assert " " in words.strip(), f"{page}: {image['src']} has the alt text {words!r}"
+
+
+@pytest.mark.parametrize("page", FILES)
+def test_nothing_of_the_markup_shows_through(page):
+    text = copy(article(page))
+    for part in text.select("pre, code, .math"):
+        part.decompose()
+    marks = re.findall(r"\{[a-z:-]+\}`|:::|\$\$|\]\(|\bTODO\b", text.get_text())
+    assert not marks, f"{page} shows {marks}"
+
+
+@pytest.mark.parametrize("page", FILES)
+def test_no_page_needs_a_widget_runtime_or_a_server(page):
+    scripts = " ".join(map(str, read(page).find_all("script")))
+    for name in ("widget-state", "widget-view", "html-manager", "require", "THEBE_JS_URL"):
+        assert name not in scripts, f"{page} carries {name}"
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_colab_opens_the_chapter_of_the_repository_in_the_configuration(chapter):
+    repository = CONFIG["repository"]["url"].removeprefix("https://github.com/")
+    address = (
+        f"{CONFIG['launch_buttons']['colab_url']}/github/{repository}/blob/main/{chapter}.ipynb"
+    )
+    assert read(chapter).select_one(f'.dropdown-launch-buttons a[href="{address}"]')
+    assert read(TOC["root"]).select_one(f'article a[href="{address}"]'), "not on the landing page"
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_a_chapter_has_numbered_equations_captioned_figures_and_folded_solutions(chapter):
+    body = article(chapter)
+    assert re.match(r"\d+\. ", body.h1.get_text())
+    assert body.select(".math .eqno") or body.select('[id^="equation-"]')
+    assert body.select("figure img") and all(
+        f.select_one("figcaption") for f in body.select("figure")
+    )
+    exercises, solutions = body.select(".exercise"), body.select(".solution")
+    assert len(exercises) == len(solutions) > 0
+    assert all("dropdown" in solution["class"] for solution in solutions)
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_the_cell_that_installs_is_not_shown(chapter):
+    assert "%pip" not in article(chapter).get_text()
+
+
+def test_the_glossary_gives_a_chinese_term_beside_every_english_one():
+    for definition in article("book/glossary").select("dl.glossary dd"):
+        chinese, english = definition.find_previous_siblings("dt")[:2]
+        assert re.search("[\u4e00-\u9fff]", chinese.get_text()), english.get_text()
+        assert re.match("[A-Za-z]", english.get_text())
+
+
+def test_only_written_chapters_are_linked_from_the_landing_page():
+    rows = article(TOC["root"]).select("table tbody tr")
+    assert len(rows) == 14
+    for row in rows:
+        assert bool(row.find("a")) != ("to come" in row.get_text()), row.get_text()
+    assert sum(bool(row.find("a")) for row in rows) == len(CHAPTERS)
+
+
+def test_a_formula_can_be_set_without_a_network():
+    mathjax = SITE / "_static/mathjax"
+    assert (mathjax / "tex-chtml.js").exists()
+    assert len(list((mathjax / "output/chtml/fonts/woff-v2").glob("*.woff"))) == 23
+    assert (mathjax / "input/tex/extensions/boldsymbol.js").exists()
+
+
+def test_the_search_index_knows_words_and_terms():
+    text = (SITE / "searchindex.js").read_text("utf-8")
+    index = json.loads(text.removeprefix("Search.setIndex(").rstrip(");\n"))
+    assert set(index["docnames"]) == set(FILES)
+    assert "attent" in index["terms"] or "attention" in index["terms"]
