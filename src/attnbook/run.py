@@ -1,50 +1,16 @@
-"""What surrounds the training loop: history, clock, Ctrl-C, evaluation, and when to save."""
+"""What surrounds the training loop: clock, Ctrl-C, evaluation, and when to save."""
 
 import math
 import signal
 import threading
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 
 import torch
 
 from attnbook.checkpoint import Checkpoint, random_state, set_random_state
+from attnbook.history import History, NonFiniteLoss
 from attnbook.progress import Bar
-
-
-class NonFiniteLoss(RuntimeError):
-    """The loss or its gradient is no longer a number; the weights are still those before."""
-
-
-@dataclass
-class History:
-    """What happened in training: `loss` and `grad_norm` (before clipping) of each step,
-    `evaluations` as pairs (step, {name: number}), `seconds` spent on steps, and whether it
-    was `interrupted`."""
-
-    loss: list = field(default_factory=list)
-    grad_norm: list = field(default_factory=list)
-    evaluations: list = field(default_factory=list)
-    seconds: float = 0.0
-    interrupted: bool = False
-
-    @property
-    def steps(self) -> int:
-        return len(self.loss)
-
-    def evaluated(self, name="value"):
-        """One evaluated number as a curve: (steps, values). A bare number is called "value"."""
-        if self.evaluations and name not in self.evaluations[0][1]:
-            names = ", ".join(self.evaluations[0][1])
-            raise ValueError(f"nothing called {name!r} was evaluated; there is {names}")
-        steps = [step for step, _ in self.evaluations]
-        return steps, [values[name] for _, values in self.evaluations]
-
-    def to_dict(self) -> dict:
-        return {"steps": self.steps, **asdict(self)}
-
-    def __repr__(self):
-        return f"History: {self.steps} steps" + (", interrupted" if self.interrupted else "")
 
 
 class Run:

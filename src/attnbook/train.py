@@ -8,7 +8,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
-from attnbook.run import History, NonFiniteLoss, Run
+from attnbook.history import History, NonFiniteLoss
+from attnbook.run import Run
 
 __all__ = ["History", "NonFiniteLoss", "constant", "cosine", "parameters", "token_loss", "train"]
 

@@ -1,0 +1,28 @@
+"""A history is read as numbers, as curves, and aloud."""
+
+import json
+
+import pytest
+
+from attnbook.history import History
+
+SOME = History([3.0, 2.0, 1.5], [0.5, 0.4, 0.3], [(2, {"loss": 2.1, "exact": 0.25})], seconds=1.25)
+
+
+def test_an_evaluated_number_is_a_curve():
+    assert SOME.evaluated("exact") == ([2], [0.25])
+    with pytest.raises(
+        ValueError, match="nothing called 'bleu' was evaluated; there is loss, exact"
+    ):
+        SOME.evaluated("bleu")
+    assert History().evaluated() == ([], [])
+
+
+def test_it_can_be_written_to_a_file_of_results():
+    stored = json.loads(json.dumps(SOME.to_dict()))
+    assert stored["steps"] == len(stored["loss"]) == 3
+    assert stored["evaluations"] == [[2, {"loss": 2.1, "exact": 0.25}]]
+
+
+def test_its_words_do_not_depend_on_the_machine():
+    assert repr(SOME) == "History: 3 steps"
