@@ -30,12 +30,12 @@ pytestmark = pytest.mark.skipif(
 
 @cache
 def read(page):
-    return BeautifulSoup((SITE / f"{page}.html").read_text("utf-8"), "lxml")
+    return BeautifulSoup((SITE / f"{page}.html").read_text("utf-8"), "html.parser")
 
 
 @cache
 def targets(file):
-    return {tag["id"] for tag in BeautifulSoup(file.read_text("utf-8"), "lxml").select("[id]")}
+    return {tag["id"] for tag in BeautifulSoup(file.read_text("utf-8"), "html.parser").select("[id]")}
 
 
 def article(page):
