@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import sys
 import threading
 from contextlib import contextmanager
@@ -19,20 +18,10 @@ TOC = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
 FILES = [TOC["root"]] + [entry["file"] for part in TOC["parts"] for entry in part["chapters"]]
 CHAPTERS = [file for file in FILES if re.match(r"book/\d\d-", file)]
 PAGES = [f"{file}.html" for file in FILES] + ["search.html?q=attention", "genindex.html"]
-SILENT = ["background-networking", "component-update", "gpu", "quic", "sync"]
-FLAGS = ["--no-sandbox", "--no-first-run", *(f"--disable-{name}" for name in SILENT)]
 SET = "async () => { if (window.MathJax?.startup) await MathJax.startup.promise }"
-
 
 if sys.version_info < (3, 11):
     pytest.skip("on Python 3.10 the lock holds an older theme", allow_module_level=True)
-
-
-def need(condition, reason):
-    """Skip with the reason, or fail with it where the browser checks are required."""
-    if not condition:
-        required = os.environ.get("ATTNBOOK_REQUIRE_BROWSER") == "1"
-        (pytest.fail if required else pytest.skip)(reason)
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -41,25 +30,13 @@ class Quiet(SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def places():
+def places(need):
     """The site's address on a server of this machine, and as a folder on a disk."""
     need((SITE / "index.html").exists(), f"there is no site in {SITE}: make book")
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=SITE))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield {"http": f"http://127.0.0.1:{server.server_port}", "file": SITE.as_uri()}
     server.shutdown()
-
-
-@pytest.fixture(scope="module")
-def chromium(places):
-    names = ("chromium", "chromium-browser", "google-chrome")
-    program = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-    need(program, "no Chromium on this machine: install one or name it in CHROMIUM")
-    api = pytest.importorskip("playwright.sync_api")
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @contextmanager
