@@ -89,7 +89,7 @@ def test_moving_a_slider_redraws_the_curve(page):
     curve = page.locator("attn-decay path[stroke='#D55E00']")
     before = curve.get_attribute("d")
     page.locator("attn-decay input").first.focus()
-    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowLeft")
     assert curve.get_attribute("d") != before
 
 
