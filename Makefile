@@ -66,7 +66,7 @@ notebooks: env-test ## run notebooks and store their outputs (one: NOTEBOOK=book
 serve: book ## build, then serve the website on this machine (PORT=8000)
 	@$(RUN) -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)
 
-set-repository: env-test ## move to another address: URL=https://github.com/owner/name
+set-repository: env-book ## move to another address: URL=https://github.com/owner/name
 	@$(RUN) tools/set_repository.py "$(URL)"
 
 lock: ## resolve all versions anew into the two requirements.txt (needs uv)

@@ -16,9 +16,14 @@ def execute(path):
     """Run one notebook where it stands and replace it by what came out."""
     notebook = normal_form.read(path)
     where = {"metadata": {"path": str(path.parent)}}
-    quiet = ["--log-level=ERROR"]
-    client = NotebookClient(notebook, timeout=600, resources=where, extra_arguments=quiet)
-    client.record_timing = False
+    client = NotebookClient(
+        notebook,
+        kernel_name="python3",  # of this environment, whatever the notebook says
+        timeout=600,
+        record_timing=False,
+        resources=where,
+        extra_arguments=["--log-level=ERROR"],
+    )
     client.execute()
     draft = path.with_suffix(".draft")
     draft.write_text(normal_form.text(normal_form.normal(notebook)), encoding="utf-8")

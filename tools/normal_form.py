@@ -10,6 +10,7 @@ A notebook without them is refused, because a fresh random id would differ at ev
 
 import argparse
 import copy
+import json
 import sys
 from pathlib import Path
 
@@ -29,16 +30,16 @@ WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 def read(path):
-    """The notebook as it is stored: no ids added, no version converted."""
+    """The notebook as it is stored. Its ids are checked before nbformat could make some up."""
     stored = Path(path).read_text(encoding="utf-8")
-    notebook = nbformat.reads(stored, as_version=nbformat.NO_CONVERT)
-    if (notebook.nbformat, notebook.nbformat_minor) < (4, 5):
-        found = f"{notebook.nbformat}.{notebook.nbformat_minor}"
-        raise ValueError(f"{path}: notebook format {found} has no cell ids; 4.5 is needed")
-    for number, cell in enumerate(notebook.cells, start=1):
+    raw = json.loads(stored)
+    form = raw["nbformat"], raw["nbformat_minor"]
+    if form < (4, 5):
+        raise ValueError(f"{path}: notebook format {form[0]}.{form[1]} has no cell ids, 4.5 has")
+    for number, cell in enumerate(raw["cells"], start=1):
         if not cell.get("id"):
             raise ValueError(f"{path}: cell {number} has no id; give it a readable one")
-    return notebook
+    return nbformat.reads(stored, as_version=nbformat.NO_CONVERT)
 
 
 def normal(notebook):

@@ -1,0 +1,72 @@
+"""The tools that write notebooks: one normal form, and nothing stored after a failure."""
+
+import execute
+import nbformat
+import normal_form
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+@pytest.fixture
+def notebook():
+    """As JupyterLab would leave it: times, widget state, another kernel's name."""
+    still = new_output("display_data", {"image/png": "iVBORw0KGgo=", VIEW: {"model_id": "5a"}})
+    cell = new_code_cell("panel(draw)", id="a-panel", execution_count=3, outputs=[still])
+    cell.metadata = nbformat.from_dict({"tags": ["kept"], "execution": {"idle": "2026"}})
+    kernel = {"display_name": "attn (3.12)", "language": "python", "name": "attn"}
+    about = {"kernelspec": kernel, "language_info": {"name": "python"}, "widgets": {"state": 1}}
+    return new_notebook(cells=[new_markdown_cell("# Words", id="title"), cell], metadata=about)
+
+
+def test_what_varies_goes_and_the_rest_stays(notebook):
+    normal = normal_form.normal(notebook)
+    assert normal.metadata == {"kernelspec": normal_form.KERNEL}
+    cell = normal.cells[1]
+    assert (cell.id, cell.execution_count, cell.source) == ("a-panel", 3, "panel(draw)")
+    assert cell.metadata == {"tags": ["kept"]}
+
+
+def test_of_a_panel_the_still_picture_remains(notebook):
+    assert set(normal_form.normal(notebook).cells[1].outputs[0].data) == {"image/png"}
+    assert VIEW in notebook.cells[1].outputs[0].data, "the argument was changed"
+
+
+def test_normal_form_of_normal_form_is_itself(notebook):
+    once = normal_form.normal(notebook)
+    assert normal_form.normal(once) == once
+
+
+def test_check_reports_and_changes_nothing(notebook, tmp_path, capsys):
+    path = tmp_path / "chapter.ipynb"
+    nbformat.write(notebook, path)
+    before = path.read_bytes()
+    assert normal_form.main(["--check", str(path)]) == 1
+    assert str(path) in capsys.readouterr().out
+    assert path.read_bytes() == before
+    assert normal_form.main([str(path)]) == 0
+    assert normal_form.main(["--check", str(path)]) == 0
+
+
+def test_a_notebook_without_ids_is_refused(notebook, tmp_path):
+    path = tmp_path / "chapter.ipynb"
+    for cell in notebook.cells:
+        del cell["id"]
+    notebook.nbformat_minor = 4
+    nbformat.write(notebook, path, version=nbformat.NO_CONVERT)
+    with pytest.raises(ValueError, match=r"chapter.ipynb.*4.4 has no cell ids"):
+        normal_form.read(path)
+    path.write_text(path.read_text().replace('"nbformat_minor": 4', '"nbformat_minor": 5'))
+    with pytest.raises(ValueError, match="cell 1 has no id"):
+        normal_form.read(path)
+
+
+def test_a_notebook_that_fails_is_left_as_it_was(notebook, tmp_path):
+    path = tmp_path / "chapter.ipynb"
+    notebook.cells[1].source = "1 / 0"
+    nbformat.write(notebook, path)
+    before = path.read_bytes()
+    with pytest.raises(Exception, match="division by zero"):
+        execute.execute(path)
+    assert path.read_bytes() == before
