@@ -33,6 +33,14 @@ def test_of_a_panel_the_still_picture_remains(notebook):
     assert VIEW in notebook.cells[1].outputs[0].data, "the argument was changed"
 
 
+def test_a_stream_that_was_cut_is_whole_again(notebook):
+    pieces = [("stdout", "a\n"), ("stdout", "b\n"), ("stderr", "c\n"), ("stdout", "d\n")]
+    outputs = [nbformat.v4.new_output("stream", name=name, text=text) for name, text in pieces]
+    notebook.cells[1].outputs = outputs
+    whole = [(piece.name, piece.text) for piece in normal_form.normal(notebook).cells[1].outputs]
+    assert whole == [("stdout", "a\nb\n"), ("stderr", "c\n"), ("stdout", "d\n")]
+
+
 def test_normal_form_of_normal_form_is_itself(notebook):
     once = normal_form.normal(notebook)
     assert normal_form.normal(once) == once

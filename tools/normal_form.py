@@ -3,8 +3,8 @@
     python tools/normal_form.py [--check] NOTEBOOK...
 
 Outputs and execution counts stay: the website is built from them. What goes is what
-differs from machine to machine (language version, times, widget state), and the live
-view of a widget: of a panel the still picture remains. Cell ids are never made up here.
+differs from machine to machine (language version, times, widget state, where a stream of
+text was cut), and the live view of a widget: of a panel the still picture remains. Cell ids are never made up here.
 A notebook without them is refused, because a fresh random id would differ at every run.
 """
 
@@ -48,11 +48,25 @@ def normal(notebook):
     notebook = strip_output(copy.deepcopy(notebook), extra_keys=VOLATILE, **keep)
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL})
     for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = joined(cell.outputs)
         for output in cell.get("outputs", []):
             output.get("data", {}).pop(WIDGET_VIEW, None)
             output.pop("transient", None)
     nbformat.validate(notebook)
     return notebook
+
+
+def joined(outputs):
+    """Neighbouring pieces of one stream as one: how a stream was cut is a matter of timing."""
+    whole = []
+    for output in outputs:
+        before = whole[-1] if whole else {}
+        if output.output_type == "stream" and before.get("name") == output.name:
+            before.text += output.text
+        else:
+            whole.append(output)
+    return whole
 
 
 def text(notebook):
