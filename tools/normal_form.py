@@ -4,8 +4,9 @@
 
 Outputs and execution counts stay: the website is built from them. What goes is what
 differs from machine to machine (language version, times, widget state, where a stream of
-text was cut), and the live view of a widget: of a panel the still picture remains. Cell ids are never made up here.
-A notebook without them is refused, because a fresh random id would differ at every run.
+text was cut), and the live view of a widget: of a panel the still picture remains. Cell ids
+are never made up here. A notebook without them is refused, because a fresh random id would
+differ at every run.
 """
 
 import argparse
