@@ -35,7 +35,9 @@ def read(page):
 
 @cache
 def targets(file):
-    return {tag["id"] for tag in BeautifulSoup(file.read_text("utf-8"), "html.parser").select("[id]")}
+    return {
+        tag["id"] for tag in BeautifulSoup(file.read_text("utf-8"), "html.parser").select("[id]")
+    }
 
 
 def article(page):
