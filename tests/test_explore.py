@@ -35,7 +35,7 @@ def page(chromium):
 
 
 @pytest.mark.parametrize("score", ["additive", "dot"])
-@pytest.mark.parametrize("query", [(0.0, 0.0), (1.0, -2.0), (-2.5, 2.5)])
+@pytest.mark.parametrize("query", [(0.0, 0.0), (1.0, -2.0), (-2.0, 2.0)])
 def test_the_browser_weighs_as_attend_does(page, score, query):
     found = page.evaluate(
         """([score, query]) => { const e = document.querySelector("attn-lookup");

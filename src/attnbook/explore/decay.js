@@ -12,7 +12,13 @@ function norm([[a, b], [c, d]]) {
 
 const atStep = (k) => LEFT + ((RIGHT - LEFT) * k) / STEPS;
 const atPower = (p) => BOTTOM - ((BOTTOM - TOP) * (Math.max(LOW, Math.min(HIGH, p)) - LOW)) / (HIGH - LOW);
-const power = (x) => (x < 0.01 || x >= 1000 ? x.toExponential(0).replace("e", " · 10^").replace("^+", "^").replace("-", "−") : x.toFixed(2));
+const raised = (p) => String(p).replace("-", "⁻").replace(/\d/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]);
+
+function power(x) {
+  if (x >= 0.01 && x < 1000) return x.toFixed(2);
+  const [digit, p] = x.toExponential(0).split("e");
+  return `${digit === "1" ? "" : digit + " · "}10${raised(Number(p))}`;
+}
 
 class Decay extends Explorable {
   build() {

@@ -14,7 +14,7 @@ const SCORES = {
     dot(v, v.map((_, i) => Math.tanh(dot(W[i], query) + dot(U[i], key)))),
 };
 
-const REACH = 2.5, SIZE = 260, WIDTH = 460;
+const REACH = 2, SIZE = 260, WIDTH = 460;
 const toX = (x) => SIZE / 2 + (x / REACH) * (SIZE / 2);
 const toY = (y) => SIZE / 2 - (y / REACH) * (SIZE / 2);
 

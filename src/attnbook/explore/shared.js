@@ -19,7 +19,7 @@ const STYLE = `
   output { font-variant-numeric: tabular-nums; min-width: 3rem; }
   select { font: inherit; padding: .15rem; }
   svg { width: 100%; height: auto; display: block; touch-action: pan-y; }
-  svg text { font: 14px system-ui, sans-serif; fill: #222; }
+  svg text { font: 15px system-ui, sans-serif; fill: #222; }
   p { margin: .3rem 0 0; }
   :focus-visible { outline: 3px solid #0072B2; outline-offset: 2px; }`;
 
