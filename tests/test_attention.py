@@ -90,6 +90,8 @@ def test_a_query_that_may_see_nothing_gets_zeros_and_sends_no_gradient():
     output.sum().backward()
     assert (q.grad[0, 1] == 0).all()
     assert all(x.grad.isfinite().all() for x in (q, k, v))
+    with torch.autograd.set_detect_anomaly(True):  # nor is NaN anywhere on the way
+        attend(q, k, v, mask)[0].sum().backward()
 
 
 def test_what_is_masked_cannot_influence_the_output():
@@ -153,6 +155,9 @@ def test_bad_input_is_named(monkeypatch):
     q, k, v = qkv()
     with pytest.raises(ValueError, match="width 7, keys have width 4"):
         attend(q, k[..., :4], v)
+    for score in (AdditiveScores(D, 3, 4), MultiplicativeScores(D, 3)):
+        with pytest.raises(ValueError, match="keys 7; this score was made for 7 and 3"):
+            score(q, k)
     with pytest.raises(ValueError, match="5 keys but 4 values"):
         attend(q, k, v[:, :4])
     with pytest.raises(ValueError, match="boolean"):

@@ -138,9 +138,19 @@ def test_bad_input_is_named(monkeypatch):
         language_model(GRUCell, V, W, layers=0)
     with pytest.raises(ValueError, match=r"mask \(3, 4\) does not fit \(B, T\) = \(3, 5\)"):
         Layer(GRUCell(C, W))(torch.zeros(B, T, C), torch.ones(B, 4, dtype=torch.bool))
-    with pytest.raises(ValueError, match="temperature is above 0; got 0"):
-        model = language_model(GRUCell, V, W)
-        model.sample(torch.zeros(1, 1, dtype=torch.long), 1, torch.Generator(), temperature=0)
+    with pytest.raises(ValueError, match=r"width 2 is needed; got x \(3, 5, 3\)"):
+        Layer(GRUCell(C, W))(torch.zeros(B, T, 3))
+    with pytest.raises(ValueError, match=r"at least 1 step .* got x \(3, 0, 2\)"):
+        Layer(GRUCell(C, W))(torch.zeros(B, 0, C))
+    with pytest.raises(ValueError, match="a state of LSTMCell holds 2 tensors; got 1"):
+        Layer(LSTMCell(C, W))(torch.zeros(B, T, C), state=(torch.zeros(B, W),))
+    with pytest.raises(ValueError, match="at least 1 layer; got 0"):
+        Stack()
+    for steps, temperature in ((1, 0.0), (0, 1.0)):
+        with pytest.raises(ValueError, match=f"got {steps}, {temperature}"):
+            model = language_model(GRUCell, V, W)
+            start = torch.zeros(1, 1, dtype=torch.long)
+            model.sample(start, steps, torch.Generator(), temperature)
     with pytest.raises(ValueError, match="takes no state"):
         both = BothWays(Layer(GRUCell(C, W)), Layer(GRUCell(C, W)))
         both(torch.zeros(B, T, C), state=(torch.zeros(B, W),))

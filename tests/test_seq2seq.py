@@ -12,6 +12,7 @@ from attnbook.seq2seq import (
     Encoder,
     FixedContext,
     Maxout,
+    Memory,
     ProjectedStart,
     Seq2Seq,
     SummaryStart,
@@ -159,3 +160,7 @@ def test_bad_input_is_named(monkeypatch):
     source, mask, _ = sentences()
     with pytest.raises(ValueError, match="limit is at least 1 token; got 0"):
         cho_2014(V, V, E, W).greedy(source, mask, 1, 2, limit=0)
+    decoder = cho_2014(V, V, E, W).decoder
+    decoder.to_start = SummaryStart()
+    with pytest.raises(ValueError, match="start has width 14, the decoder's cell 7"):
+        decoder.start(Memory(torch.zeros(B, Tk, 2 * W), torch.zeros(B, 2 * W), mask))

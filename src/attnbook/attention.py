@@ -46,10 +46,12 @@ class MultiplicativeScores(nn.Module):
     def __init__(self, query_width: int, key_width: int):
         super().__init__()
         self.to_query = nn.Linear(key_width, query_width, bias=False)
+        self.widths = query_width, key_width
 
     def forward(
         self, q: Float[Tensor, "*batch Tq Dq"], k: Float[Tensor, "*batch Tk Dk"]
     ) -> Float[Tensor, "*batch Tq Tk"]:
+        check_widths(q, k, self.widths)
         return q @ self.to_query(k).mT
 
 
@@ -64,12 +66,23 @@ class AdditiveScores(nn.Module):
         self.from_query = nn.Linear(query_width, width, bias=False)
         self.from_key = nn.Linear(key_width, width, bias=False)
         self.to_score = nn.Linear(width, 1, bias=False)
+        self.widths = query_width, key_width
 
     def forward(
         self, q: Float[Tensor, "*batch Tq Dq"], k: Float[Tensor, "*batch Tk Dk"]
     ) -> Float[Tensor, "*batch Tq Tk"]:
+        check_widths(q, k, self.widths)
         pairs = self.from_query(q).unsqueeze(-2) + self.from_key(k).unsqueeze(-3)  # (… Tq Tk width)
         return self.to_score(torch.tanh(pairs)).squeeze(-1)
+
+
+def check_widths(q: Tensor, k: Tensor, widths: tuple[int, int]) -> None:
+    """Raise a ValueError unless queries and keys have the widths that a score was made for."""
+    if (q.shape[-1], k.shape[-1]) != widths:
+        raise ValueError(
+            f"queries have width {q.shape[-1]}, keys {k.shape[-1]}; this score was made for "
+            f"{widths[0]} and {widths[1]}"
+        )
 
 
 def masked_softmax(
@@ -82,8 +95,10 @@ def masked_softmax(
     if mask is None:
         return scores.softmax(-1)
     check_mask(mask, scores.shape)
-    weights = scores.masked_fill(~mask, -math.inf).softmax(-1)
-    return weights.masked_fill(~mask.any(-1, keepdim=True), 0)
+    seen = mask.any(
+        -1, keepdim=True
+    )  # a row of -inf alone would be NaN: leave such a row to the end
+    return scores.masked_fill(~mask & seen, -math.inf).softmax(-1).masked_fill(~mask, 0)
 
 
 def check_mask(mask: Tensor, shape: tuple[int, ...]) -> None:

@@ -98,15 +98,25 @@ class Layer(nn.Module):
         mask: Bool[Tensor, "B T"] | None = None,
         state: State | None = None,
     ) -> tuple[Float[Tensor, "B T width"], State]:
-        if mask is not None and mask.shape != x.shape[:2]:
-            raise ValueError(f"mask {tuple(mask.shape)} does not fit (B, T) = {tuple(x.shape[:2])}")
         state = self.cell.start(len(x)) if state is None else state
+        self.check(x, mask, state)
         outputs = []
         for t, x_t in enumerate(self.cell.from_input(x).unbind(1)):
             new = self.cell.step(x_t, state)
             state = new if mask is None else keep_where_padded(mask[:, t], new, state)
             outputs.append(state[0])
         return torch.stack(outputs, 1), state
+
+    def check(self, x: Tensor, mask: Tensor | None, state: State) -> None:
+        """Raise a ValueError that names what does not fit, before any step is taken."""
+        width = self.cell.from_input.in_features
+        if x.shape[1] == 0 or x.shape[2] != width:
+            raise ValueError(f"at least 1 step of width {width} is needed; got x {tuple(x.shape)}")
+        if mask is not None and mask.shape != x.shape[:2]:
+            raise ValueError(f"mask {tuple(mask.shape)} does not fit (B, T) = {tuple(x.shape[:2])}")
+        if len(state) != self.cell.states:
+            name, states = type(self.cell).__name__, self.cell.states
+            raise ValueError(f"a state of {name} holds {states} tensors; got {len(state)}")
 
 
 def keep_where_padded(there: Bool[Tensor, " B"], new: State, old: State) -> State:
@@ -142,6 +152,8 @@ class Stack(nn.Module):
 
     def __init__(self, *layers: nn.Module):
         super().__init__()
+        if not layers:
+            raise ValueError("a stack has at least 1 layer; got 0")
         self.layers = nn.ModuleList(layers)
         self.width = layers[-1].width
 
@@ -179,9 +191,14 @@ class LanguageModel(nn.Module):
         generator: torch.Generator,
         temperature: float = 1.0,
     ) -> Int[Tensor, "B steps"]:
-        """Continue `tokens` by drawing each next token from softmax(logits / temperature)."""
-        if temperature <= 0:
-            raise ValueError(f"temperature is above 0; got {temperature}")
+        """Continue `tokens` by drawing each next token from softmax(logits / temperature).
+
+        `generator` is a CPU generator on every device. With dropout, call `eval()` first.
+        """
+        if temperature <= 0 or steps < 1:
+            raise ValueError(
+                f"steps are at least 1, temperature above 0; got {steps}, {temperature}"
+            )
         drawn, state = [], None
         for _ in range(steps):
             logits, state = self(tokens, state)

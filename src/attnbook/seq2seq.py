@@ -39,7 +39,7 @@ class Encoder(nn.Module):
 class FixedContext(nn.Module):
     """The same vector at every step: the encoder's summary. Cho et al. 2014, section 2.2."""
 
-    def forward(self, h: Float[Tensor, "B D"], memory: Memory) -> tuple[Float[Tensor, "B C"], None]:
+    def forward(self, s: Float[Tensor, "B D"], memory: Memory) -> tuple[Float[Tensor, "B C"], None]:
         return memory.summary, None
 
 
@@ -51,10 +51,10 @@ class AttentionContext(nn.Module):
         self.score = score
 
     def forward(
-        self, h: Float[Tensor, "B D"], memory: Memory
+        self, s: Float[Tensor, "B D"], memory: Memory
     ) -> tuple[Float[Tensor, "B C"], Float[Tensor, "B Tk"]]:
         states, mask = memory.states, memory.mask[:, None]
-        context, weights = attend(h[:, None], states, states, mask, self.score)
+        context, weights = attend(s[:, None], states, states, mask, self.score)
         return context[:, 0], weights[:, 0]
 
 
@@ -111,8 +111,10 @@ class Decoder(nn.Module):
 
     def start(self, memory: Memory) -> State:
         """The state before the first token; a second state tensor (LSTM's cell state) is zeros."""
-        h = self.to_start(memory.summary)
-        return (h, *self.cell.start(len(h))[1:])
+        s = self.to_start(memory.summary)
+        if s.shape[-1] != self.cell.width:
+            raise ValueError(f"start has width {s.shape[-1]}, the decoder's cell {self.cell.width}")
+        return (s, *self.cell.start(len(s))[1:])
 
     def step(
         self, y: Float[Tensor, "B E"], state: State, memory: Memory
@@ -163,6 +165,7 @@ class Seq2Seq(nn.Module):
         """Take the most likely token at each step and feed it back, until `end` or `limit` tokens.
 
         After its `end` a row holds `end` only. Returns the tokens and the weights of each step.
+        With dropout, call `eval()` first: the most likely token is not random.
         """
         if limit < 1:
             raise ValueError(f"limit is at least 1 token; got {limit}")

@@ -60,3 +60,9 @@ def test_bad_requests_name_their_numbers():
         Vocabulary([["a"]]).encode("a b")
     with pytest.raises(ValueError, match=r"word 5 is not in 0\.\.4"):
         Vocabulary([["a"]]).decode([4, 5])
+
+
+def test_special_tokens_cannot_be_typed():
+    vocabulary = Vocabulary([["a", "b"]])
+    assert vocabulary.encode(["<pad>", "</s>", "<s>", "a"]) == [UNKNOWN, UNKNOWN, UNKNOWN, 4]
+    assert "<pad>" not in vocabulary

@@ -34,7 +34,8 @@ class Vocabulary:
         if not ranked:
             raise ValueError(f"none of {len(counts)} different words occurs {min_count} times")
         self.words = (*SPECIALS, *ranked)[:max_size]
-        self._number = {word: number for number, word in enumerate(self.words)}
+        ordinary = list(enumerate(self.words))[len(SPECIALS) :]  # nobody can type a special token
+        self._number = {word: number for number, word in ordinary}
 
     def __len__(self) -> int:
         return len(self.words)
