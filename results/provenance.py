@@ -14,25 +14,29 @@ import torch
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def processor() -> str:
-    """The name of the GPU, or of the CPU as the operating system tells it."""
-    if torch.cuda.is_available():
+def processor(device: str) -> str:
+    """The name of the GPU that was used, or of the CPU as the operating system tells it."""
+    if device == "cuda":
         return torch.cuda.get_device_name()
     info = Path("/proc/cpuinfo")
     names = info.read_text().splitlines() if info.exists() else []
     return next((n.split(": ", 1)[1] for n in names if n.startswith("model name")), "unknown CPU")
 
 
-def provenance(*packages: str) -> dict:
-    """Command, date (UTC), commit, processor, threads, versions of Python, torch, `packages`."""
+def provenance(here, *packages: str) -> dict:
+    """Command, date (UTC), commit, device (a `Here`), threads, versions of Python and packages.
+
+    A commit that ends in "-dirty" had changes that were not committed.
+    """
     commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
+        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True
     ).stdout.strip()
     return {
         "command": " ".join(["python", f"results/{Path(sys.argv[0]).name}", *sys.argv[1:]]),
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="minutes"),
         "commit": commit or "not in a git checkout",
-        "processor": processor(),
+        "device": str(here),
+        "processor": processor(here.device.type),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "versions": {name: importlib.metadata.version(name) for name in ("torch", *packages)},

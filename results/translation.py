@@ -7,6 +7,7 @@ command is given again.
 """
 
 import argparse
+import json
 from functools import partial
 from pathlib import Path
 
@@ -48,7 +49,7 @@ def translate(model, corpus, sentences, B, device, limit=60):
     return found
 
 
-def measure(options) -> dict:
+def measure(options, config) -> dict:
     """Train and test as `options` say; what is returned is what is stored."""
     here = device.choose(options.seed)
     corpus = pairs.load(options.corpus)
@@ -67,6 +68,7 @@ def measure(options) -> dict:
         evaluate=partial(validation_loss, corpus=corpus, B=options.batch, device=here.device),
         every=max(1, steps // options.epochs),
         checkpoint=options.checkpoint,
+        precision=here.autocast,
     )
     if history.interrupted:
         raise SystemExit(f"stopped after {history.steps} of {steps} steps; run again to go on")
@@ -76,7 +78,7 @@ def measure(options) -> dict:
     metric = sacrebleu.metrics.BLEU(lowercase=True)
     score = metric.corpus_score(texts, corpus.test_references)
     return {
-        "config": {k: v for k, v in vars(options).items() if k not in ("checkpoint", "out")},
+        "config": config,
         "parameters": parameters(model),
         "steps": steps,
         "bleu": round(score.score, 2),
@@ -87,7 +89,7 @@ def measure(options) -> dict:
             {"source": " ".join(s), "reference": " ".join(t), "translation": text}
             for (s, t), text in list(zip(corpus.test, texts, strict=True))[:5]
         ],
-        "provenance": provenance("sacrebleu", "numpy"),
+        "provenance": provenance(here, "sacrebleu", "numpy"),
     }
 
 
@@ -107,8 +109,12 @@ def main():
     options = parser.parse_args()
     name = f"{options.corpus}.{options.model}.seed{options.seed}"
     options.checkpoint = options.checkpoint or options.out / f"{name}.checkpoint"
-    result = measure(options)
-    write(options.out / f"{name}.json", result)
+    config = {k: v for k, v in vars(options).items() if k not in ("checkpoint", "out")}
+    stored = options.out / f"{name}.json"
+    if stored.exists() and (there := json.loads(stored.read_text())["config"]) != config:
+        parser.error(f"{stored} holds a run of {there}; move it away, or name another --out")
+    result = measure(options, config)
+    write(stored, result)
     options.checkpoint.unlink()
     print(f"BLEU {result['bleu']}  {result['signature']}")
 
