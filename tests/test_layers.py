@@ -20,7 +20,7 @@ PARTS = {
 }
 MODELS = {"seq2seq", "transformer", "vit"}
 DRAWING = {"figures", "panel", "show", "explore"}
-TRAINING = {"train", "run", "history", "checkpoint", "progress"}
+TRAINING = {"train", "run", "history", "options", "checkpoint", "progress"}
 
 # part of the module: the other parts it may import
 MAY_IMPORT = {

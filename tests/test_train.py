@@ -9,6 +9,7 @@ import textwrap
 import threading
 from collections import namedtuple
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -248,6 +249,40 @@ def test_ctrl_c_keeps_what_was_learnt():
     assert signal.getsignal(signal.SIGINT) is handler
 
 
+@pytest.mark.parametrize("at", [5, 10, 24])
+def test_ctrl_c_during_an_evaluation_ends_training_after_it(tmp_path, at):
+    """No step more is taken; at the last step, too, it is noted. What is missing comes later."""
+    done = []
+
+    def presses(model):
+        done.append(1)
+        if len(done) == {5: 1, 10: 2, 24: 5}[at]:
+            signal.raise_signal(signal.SIGINT)
+        return noisy(model)
+
+    path, options = tmp_path / "run.pt", OPTIONS | {"evaluate": presses}
+    history = train(small(), sampler, loss, **options, checkpoint=path)
+    assert history.interrupted and history.steps == history.evaluations[-1][0] == at
+    assert_resumes(path)
+
+
+def test_ctrl_c_during_the_evaluation_after_time_is_up_is_noted(tmp_path, monkeypatch):
+    path, ticking, done = tmp_path / "run.pt", iter(range(10_000)), []
+
+    def presses(model):
+        done.append(1)
+        if len(done) == 2:
+            signal.raise_signal(signal.SIGINT)
+        return noisy(model)
+
+    options = OPTIONS | {"evaluate": presses}
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module.time, "perf_counter", lambda: next(ticking))
+        history = train(small(), sampler, loss, **options, seconds=8, checkpoint=path)
+    assert history.interrupted and history.steps == 8
+    assert_resumes(path)
+
+
 def test_a_second_ctrl_c_does_not_wait():
     def hangs(model, batch):
         for _ in range(2):
@@ -318,6 +353,62 @@ def test_interrupted_in_the_middle_of_an_update_nothing_half_done_is_stored(tmp_
     history = train(model, sampler, loss, **OPTIONS, optimizer=optimizer, checkpoint=path)
     assert history.interrupted and history.steps == 12
     assert len(torch.load(path, weights_only=True)["history"]["loss"]) == 10
+    assert_resumes(path)
+
+
+def test_numbers_of_numpy_do_not_spoil_the_checkpoint(tmp_path):
+    """Read with `weights_only`, a file may hold Python's numbers and tensors, nothing else."""
+    path = tmp_path / "run.pt"
+    numbers = {"lr": np.float64(1e-3), "clip": np.float32(1), "seed": np.int64(0)}
+    numbers |= {"steps": np.int64(24), "every": np.int32(5)}
+    numbers |= {"schedule": lambda step: np.float64(OPTIONS["schedule"](step))}
+    history = train(small(), sampler, interrupting(12, loss), **OPTIONS | numbers, checkpoint=path)
+    assert history.interrupted and history.steps == 11
+    assert_resumes(path, **numbers)
+    assert_resumes(path)  # finished, and the same plan without NumPy
+
+
+def test_an_optimizers_settings_may_be_numbers_of_numpy_too(tmp_path):
+    path, model = tmp_path / "run.pt", small()
+    mean, square = np.float64(0.9), np.float64(0.999)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, betas=(mean, square))
+    train(model, sampler, interrupting(12, loss), **OPTIONS, optimizer=optimizer, checkpoint=path)
+    assert_resumes(path)
+
+
+def test_what_could_not_be_read_again_replaces_nothing(tmp_path):
+    path, model = tmp_path / "run.pt", small()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    whole = optimizer.step
+
+    def step():
+        whole()
+        if len(calls) == 7:
+            optimizer.state[model[0].weight]["strange"] = path
+
+    calls = []
+    counted = lambda model, batch: calls.append(1) or loss(model, batch)  # noqa: E731
+    optimizer.step = step
+    with pytest.raises(ValueError, match=r"run.pt could not be read again, so it is not kept"):
+        train(model, sampler, counted, **OPTIONS, optimizer=optimizer, checkpoint=path)
+    assert len(calls) == 10 and [file.name for file in tmp_path.iterdir()] == ["run.pt"]
+    assert_resumes(path)
+
+
+def test_a_full_disk_leaves_the_last_checkpoint_and_nothing_beside_it(tmp_path, monkeypatch):
+    path, saves, save = tmp_path / "run.pt", [], torch.save
+
+    def full(content, out):
+        saves.append(1)
+        if len(saves) == 2:
+            out.write(b"half")
+            raise OSError(28, "No space left on device")
+        save(content, out)
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+        patch.setattr(torch, "save", full)
+        train(small(), sampler, loss, **OPTIONS, checkpoint=path)
+    assert [file.name for file in tmp_path.iterdir()] == ["run.pt"]
     assert_resumes(path)
 
 
@@ -392,6 +483,24 @@ def test_another_runs_checkpoint_is_refused_and_left_alone(tmp_path, change, mes
     assert path.read_bytes() == stored and same(learnt(model), before)
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"weight_decay": 9}, r"optimizer's weight_decay \[0\] there, \[9\] here"),
+        ({"betas": (0.5, 0.999)}, r"betas \[\(0.9, 0.999\)\] there, \[\(0.5, 0.999\)\] here"),
+    ],
+)
+def test_a_checkpoint_of_other_settings_is_refused_and_left_alone(tmp_path, settings, message):
+    path = tmp_path / "run.pt"
+    train(small(), sampler, loss, **OPTIONS, checkpoint=path)
+    stored, model = path.read_bytes(), small()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, **settings)
+    with pytest.raises(ValueError, match=message):
+        train(model, sampler, loss, **OPTIONS, optimizer=optimizer, checkpoint=path)
+    assert path.read_bytes() == stored
+    assert [optimizer.param_groups[0][name] for name in settings] == list(settings.values())
+
+
 def test_another_models_checkpoint_is_refused_and_left_alone(tmp_path):
     path = tmp_path / "run.pt"
     train(small(), sampler, loss, **OPTIONS, checkpoint=path)
@@ -419,10 +528,18 @@ def test_a_file_that_is_no_checkpoint_is_refused_and_left_alone(tmp_path):
     [
         ({"steps": 0}, "steps is 0"),
         ({"steps": 2.5}, "steps is 2.5"),
+        ({"steps": np.int64(0)}, r"steps is np.int64\(0\); a whole number, 1 or more"),
+        ({"steps": "5"}, "steps is '5'"),
+        ({"steps": True}, "steps is True"),
         ({"every": 0}, "every is 0"),
+        ({"seed": 1.5}, "seed is 1.5; a whole number, 0 or more"),
+        ({"seed": None}, "seed is None"),
         ({"clip": 0}, "clip is 0"),
+        ({"clip": "a"}, "clip is 'a'; a number above 0, or None"),
+        ({"clip": [1]}, r"clip is \[1\]"),
         ({"clip": math.nan}, "clip is nan"),
         ({"seconds": -1}, "seconds is -1"),
+        ({"seconds": "1"}, "seconds is '1'"),
     ],
 )
 def test_impossible_options_are_refused_before_any_work(option, message):
@@ -437,6 +554,34 @@ def test_a_model_that_cannot_be_trained_is_refused():
     halves = nn.Sequential(nn.Linear(3, 7), nn.Linear(7, 2, device="meta"))
     with pytest.raises(ValueError, match="2 devices: cpu, meta"):
         train(halves, sampler, loss, steps=2)
+
+
+@pytest.mark.parametrize(
+    ("value", "got"),
+    [
+        ((1.0, 2.0), "a tuple, not a tensor"),
+        (None, "None, not a tensor"),
+        (0.5, "a float, not a tensor"),
+        (torch.ones(3, requires_grad=True), "a tensor of another size: take its mean or its sum"),
+    ],
+)
+def test_a_loss_that_is_not_one_number_is_refused(value, got):
+    model, handler = small().eval(), signal.getsignal(signal.SIGINT)
+    before = learnt(model)
+    with pytest.raises(ValueError, match=f"the loss must be one number; got {got}"):
+        train(model, sampler, lambda model, batch: value, steps=3)
+    assert same(learnt(model), before) and not model.training
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_an_evaluation_that_is_no_number_is_refused():
+    with pytest.raises(ValueError, match=r"evaluate returned None; a number or a dictionary"):
+        train(small(), sampler, loss, steps=3, evaluate=lambda model: None)
+
+
+def test_other_mistakes_of_a_loss_keep_their_own_words():
+    with pytest.raises(AttributeError, match="absent"):
+        train(small(), sampler, lambda model, batch: model.absent, steps=3)
 
 
 def test_the_optimizer_of_another_model_is_refused():

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from pickle import UnpicklingError
 
 import torch
 
@@ -47,12 +48,37 @@ class Checkpoint:
         """Write beside the file, then replace it in one act: it is the old one or the new one."""
         content = {"plan": self.plan, "model": self.model.state_dict()}
         content |= {"optimizer": self.optimizer.state_dict(), "history": history, "random": random}
+        content["optimizer"]["param_groups"] = plain(content["optimizer"]["param_groups"])
         partial = self.path.with_name(self.path.name + ".partial")
-        with open(partial, "wb") as out:
-            torch.save(content, out)
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(partial, self.path)
+        try:
+            with open(partial, "wb") as out:
+                torch.save(content, out)
+                out.flush()
+                os.fsync(out.fileno())
+            torch.load(partial, map_location="cpu", weights_only=True)  # as `load` will
+            os.replace(partial, self.path)
+        except UnpicklingError as error:
+            raise ValueError(f"{self.path} could not be read again, so it is not kept") from error
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+def settings(optimizer):
+    """What an optimizer does, for a plan: its kind and settings, without the rates."""
+    groups = optimizer.param_groups
+    names = sorted(set().union(*groups) - {"params", "lr", "initial_lr"})
+    found = {f"optimizer's {name}": [plain(group.get(name)) for group in groups] for name in names}
+    return {"optimizer": type(optimizer).__name__} | found
+
+
+def plain(value):
+    """The same in Python's own types: a file read with `weights_only` may hold no others."""
+    if isinstance(value, dict):
+        return {name: plain(part) for name, part in value.items()}
+    if isinstance(value, (tuple, list)):
+        parts = [plain(part) for part in value]
+        return tuple(parts) if isinstance(value, tuple) else parts
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def shapes(state):

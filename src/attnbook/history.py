@@ -36,3 +36,14 @@ class History:
 
     def __repr__(self):
         return f"History: {self.steps} steps" + (", interrupted" if self.interrupted else "")
+
+
+def named(value) -> dict:
+    """What `evaluate` returned as {name: float}; a bare number is called "value"."""
+    numbers = value if isinstance(value, dict) else {"value": value}
+    try:
+        return {name: float(number) for name, number in numbers.items()}
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"evaluate returned {value!r}; a number or a dictionary of numbers is needed"
+        ) from error

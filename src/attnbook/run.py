@@ -8,8 +8,9 @@ from dataclasses import asdict
 
 import torch
 
-from attnbook.checkpoint import Checkpoint, random_state, set_random_state
-from attnbook.history import History, NonFiniteLoss
+from attnbook.checkpoint import Checkpoint, random_state, set_random_state, settings
+from attnbook.history import History, NonFiniteLoss, named
+from attnbook.options import check_loss, checked
 from attnbook.progress import Bar
 
 
@@ -17,20 +18,20 @@ class Run:
     """One training run, from its first step or its checkpoint to its end."""
 
     def __init__(self, model, optimizer, schedule, **options):
-        check(model, optimizer, options)
+        options = checked(model, optimizer, options)
         self.model, self.optimizer, self.schedule = model, optimizer, schedule
         self.steps, self.every, self.seconds = (
             options[name] for name in ("steps", "every", "seconds")
         )
         self.evaluate, seed = options["evaluate"], options["seed"]
         self.device = next(model.parameters()).device
-        self.rates = [group["lr"] for group in optimizer.param_groups]
+        self.rates = [float(group["lr"]) for group in optimizer.param_groups]
         self.generator = torch.Generator().manual_seed(seed)
         self.history, self.saved_at, self.file = History(), None, None
         if options["checkpoint"]:
             probe = [float(schedule(step)) for step in (0, self.steps // 2, self.steps - 1)]
             plan = {"steps": self.steps, "seed": seed, "clip": options["clip"], "schedule": probe}
-            plan |= {"optimizer": type(optimizer).__name__, "lr": self.rates}
+            plan |= {"lr": self.rates} | settings(optimizer)
             self.file = Checkpoint(options["checkpoint"], plan, model, optimizer)
         found = self.file.load() if self.file else None
         torch.manual_seed(seed)
@@ -51,8 +52,11 @@ class Run:
         return self
 
     def __exit__(self, kind, error, trace):
-        """Put everything back as it was, except the weights; Ctrl-C ends here and is noted."""
-        self.history.interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
+        """Put back modes, rates and what Ctrl-C does; a Ctrl-C itself ends here and is noted.
+
+        The weights stay changed, and so do torch's global random numbers, which `seed` started.
+        """
+        self.history.interrupted = isinstance(error, KeyboardInterrupt)
         try:
             if self.history.interrupted and not self.torn:
                 self.save()
@@ -62,6 +66,7 @@ class Run:
             put_back(self.modes)
             self.set_rates(1.0)
             self.bar.close()
+        check_loss(error)
         return self.history.interrupted
 
     def on_interrupt(self, *_):
@@ -70,10 +75,13 @@ class Run:
             raise KeyboardInterrupt
         self.asked_to_stop = True
 
-    def goes_on(self) -> bool:
-        """Evaluate and save if it is time. Is there another step to take?"""
+    def stop_if_asked(self):
         if self.asked_to_stop:
             raise KeyboardInterrupt
+
+    def goes_on(self) -> bool:
+        """Evaluate and save if it is time. Is there another step to take?"""
+        self.stop_if_asked()
         step = self.history.steps
         over = step >= self.steps
         late = self.seconds is not None and self.history.seconds >= self.seconds
@@ -83,6 +91,7 @@ class Run:
         elif late:
             self.save()  # first: an uninterrupted run is not evaluated at this step
             self.measure()
+        self.stop_if_asked()  # during the evaluation
         self.set_rates(self.schedule(min(step, self.steps - 1)))
         self.bar.draw(step, self.history.loss)
         self.clock = time.perf_counter()
@@ -90,7 +99,7 @@ class Run:
 
     def set_rates(self, factor):
         for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
-            group["lr"] = rate * factor
+            group["lr"] = rate * float(factor)
 
     def to_device(self, batch):
         """The batch on the model's device; tuples, lists and dictionaries are entered."""
@@ -137,8 +146,7 @@ class Run:
         finally:
             put_back(before)
             set_random_state(random, self.generator, self.device)
-        value = value if isinstance(value, dict) else {"value": value}
-        done.append((step, {name: float(number) for name, number in value.items()}))
+        done.append((step, named(value)))
 
     def save(self):
         if self.file and self.saved_at != self.history.steps:
@@ -154,25 +162,3 @@ def modes(model):
 def put_back(modes):
     for module, training in modes:
         module.training = training
-
-
-def check(model, optimizer, options):
-    """Refuse what cannot work before anything is done."""
-    for name in ("steps", "every"):
-        if not isinstance(options[name], int) or options[name] <= 0:
-            raise ValueError(f"{name} is {options[name]}; a whole number above 0 is needed")
-    for name in ("clip", "seconds"):
-        if options[name] is not None and not options[name] > 0:
-            raise ValueError(f"{name} is {options[name]}; above 0, or None for no limit")
-    if not any(weight.requires_grad for weight in model.parameters()):
-        raise ValueError("the model has no parameter that can be trained")
-    devices = sorted({str(weight.device) for weight in model.parameters()})
-    if len(devices) > 1:
-        raise ValueError(f"the model lies on {len(devices)} devices: {', '.join(devices)}")
-    mine = {id(weight) for weight in model.parameters()}
-    theirs = [id(weight) for group in optimizer.param_groups for weight in group["params"]]
-    strangers = len([weight for weight in theirs if weight not in mine])
-    if strangers:
-        raise ValueError(
-            f"{strangers} of the optimizer's {len(theirs)} tensors are not the model's"
-        )
