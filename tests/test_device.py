@@ -11,6 +11,7 @@ def machine(monkeypatch):
     """A machine that has what a test says it has."""
     monkeypatch.delenv("ATTNBOOK_DEVICE", raising=False)
     monkeypatch.delenv("ATTNBOOK_BUDGET", raising=False)
+    monkeypatch.delenv("ATTNBOOK_THREADS", raising=False)
     threads = torch.get_num_threads()
 
     def has(cuda=None, mps=False):
@@ -27,7 +28,7 @@ def machine(monkeypatch):
 @pytest.mark.parametrize(
     ("has", "line"),
     [
-        ({"cuda": (8, 0), "mps": True}, "cuda · bfloat16 · budget: gpu (larger models, longer"),
+        ({"cuda": (8, 0), "mps": True}, "cuda · bfloat16 where autocast is on · budget: gpu (larg"),
         ({"cuda": (7, 5)}, "cuda · float32 · budget: gpu (larger models, longer training)"),
         ({"mps": True}, "mps · float32 · budget: cpu (about a minute)"),
         ({}, "cpu · float32 · budget: cpu (about a minute)"),
@@ -69,6 +70,20 @@ def test_a_cpu_computes_with_one_thread_and_a_small_budget():
     torch.set_num_threads(2)
     assert device.choose().pick(cpu=3, gpu=5) == 3
     assert torch.get_num_threads() == 1
+
+
+def test_the_environment_may_ask_for_more_threads(monkeypatch):
+    monkeypatch.setenv("ATTNBOOK_THREADS", " 2 ")
+    torch.set_num_threads(1)
+    device.choose()
+    assert torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "1.5", "two"])
+def test_an_impossible_number_of_threads_is_refused(monkeypatch, value):
+    monkeypatch.setenv("ATTNBOOK_THREADS", value)
+    with pytest.raises(ValueError, match=f"ATTNBOOK_THREADS is '{value}'; a whole number, 1 or"):
+        device.choose()
 
 
 def test_the_seed_is_set():

@@ -29,23 +29,27 @@ class Here:
 
     def __str__(self):
         dtype = str(self.dtype).removeprefix("torch.")
+        if self.dtype != torch.float32:
+            dtype += " where autocast is on"
         return f"{self.device.type} · {dtype} · budget: {self.budget} ({BUDGETS[self.budget]})"
 
 
 def choose(seed=0) -> Here:
     """Take CUDA, else MPS, else the CPU; seed torch; print one line that says so.
 
-    The environment may overrule it: ATTNBOOK_DEVICE (cuda, mps, cpu), ATTNBOOK_BUDGET (cpu, gpu).
-    bfloat16 is taken where the hardware has it (CUDA from compute capability 8.0), not where it
-    is emulated. A CPU computes with one thread: a sum divided among threads is added up in
-    another order, its last digits change, and after some hundred steps so do the results.
+    The environment may overrule it: ATTNBOOK_DEVICE (cuda, mps, cpu), ATTNBOOK_BUDGET (cpu, gpu),
+    ATTNBOOK_THREADS (1, 2, …). `here.autocast()` computes in bfloat16 where the hardware has it
+    (CUDA from compute capability 8.0), not where it is emulated. A CPU computes with one thread:
+    a sum divided among several is added up in another order, its last digits change, and after
+    some hundred steps so do the results.
     """
+    threads = thread_count()
     there = ["cuda"] * torch.cuda.is_available() + ["mps"] * torch.backends.mps.is_available()
     name = choice("ATTNBOOK_DEVICE", [*there, "cpu"], default=[*there, "cpu"][0])
     budget = choice("ATTNBOOK_BUDGET", list(BUDGETS), default="gpu" if name == "cuda" else "cpu")
     real = name == "cuda" and torch.cuda.get_device_capability() >= (8, 0)
     if name == "cpu":
-        torch.set_num_threads(1)
+        torch.set_num_threads(threads)
     torch.manual_seed(seed)
     here = Here(torch.device(name), torch.bfloat16 if real else torch.float32, budget)
     print(here)
@@ -58,3 +62,11 @@ def choice(variable, there, default):
     if value not in there:
         raise ValueError(f"{variable} is {value!r}; here it can be {' or '.join(there)}")
     return value
+
+
+def thread_count():
+    """How many threads ATTNBOOK_THREADS asks for; one where it asks for nothing."""
+    value = os.environ.get("ATTNBOOK_THREADS", "").strip() or "1"
+    if not value.isdecimal() or int(value) < 1:
+        raise ValueError(f"ATTNBOOK_THREADS is {value!r}; a whole number, 1 or more, is needed")
+    return int(value)
