@@ -1,5 +1,6 @@
 """Figures say what they were given, to every reader, and refuse what does not fit."""
 
+from collections import deque
 from itertools import combinations, pairwise
 
 import matplotlib.pyplot as plt
@@ -146,6 +147,9 @@ def extent(text):
         ([[0, 1, 1.5], [0, 0, 0]], "reach from 0 to 1.5, not 0 to 1"),
         ([[0, -1, 1], [0, 0, 0]], "reach from -1 to 1"),
         ([[0, np.nan, np.nan], [0, 0, 0]], "2 of 6 weights are not finite"),
+        (torch.zeros(0, 3), r"shape \(0, 3\); rows × columns, 1 × 1 at least"),
+        ([[0, 1, 0], [0, 0]], "weights: numbers in rows of one length are needed"),
+        ([["x", 1, 0], [0, 0, 0]], "weights: numbers .* 'x'"),
     ],
 )
 def test_a_heat_map_refuses_what_does_not_fit(weights, message):
@@ -164,6 +168,26 @@ def drawn(ax):
 def test_numbers_alone_are_counted_from_one():
     assert drawn(figures.curves({"a": [5, 7, 6]})) == [([1, 2, 3], [5, 7, 6])]
     assert drawn(figures.curves({"a": torch.tensor([5.0, 7.0])})) == [([1, 2], [5, 7])]
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        [torch.tensor(5.0, requires_grad=True), torch.tensor(7.0)],
+        [torch.tensor(5.0, dtype=torch.bfloat16), 7],
+        torch.tensor([5.0, 7.0], dtype=torch.bfloat16, requires_grad=True),
+        (torch.tensor([1, 2]), [torch.tensor(5.0), torch.tensor(7.0, requires_grad=True)]),
+        deque([5, 7]),
+    ],
+    ids=["gradient", "bfloat16", "both", "pair", "deque"],
+)
+def test_tensors_are_numbers_whatever_they_carry(numbers):
+    assert drawn(figures.curves({"a": numbers})) == [([1, 2], [5, 7])]
+
+
+def test_a_label_may_be_a_number():
+    ax = figures.curves({5: [1, 2], 8: [2, 3]})
+    assert [text.get_text() for text in ax.texts] == ["5", "8"]
 
 
 def test_a_pair_has_its_own_places():
@@ -230,6 +254,18 @@ def test_a_logarithmic_axis_and_names_of_axes():
     assert (ax.get_yscale(), ax.get_xlabel(), ax.get_ylabel()) == ("log", "step", "norm")
 
 
+@pytest.mark.parametrize(
+    ("line", "log"), [([1, 0.1, 0], True), ([1, 0.1, -3], True), ([1, 2, np.nan], False)]
+)
+def test_a_line_that_leaves_the_axes_is_named_at_their_foot(line, log):
+    ax = figures.curves({"gone": line, "here": [1, 0.1, 0.5]}, log=log)
+    ax.figure.draw_without_rendering()
+    gone, here = map(extent, ax.texts)
+    frame = ax.get_window_extent()
+    assert abs((gone.y0 + gone.y1) / 2 - frame.y0) < 2 and here.y0 > gone.y1
+    assert frame.height > 0.6 * ax.figure.bbox.height  # the name takes no room from the axes
+
+
 def test_curves_are_drawn_where_asked():
     ax = plt.subplots()[1]
     assert figures.curves({"a": [1, 2]}, ax=ax) is ax
@@ -240,7 +276,13 @@ def test_curves_are_drawn_where_asked():
     [
         ({}, "no line to draw"),
         ({"a": []}, "line 'a' has no points"),
+        ({"a": ([], [])}, "line 'a' has no points"),
+        ({"a": 5}, "line 'a' is 5; a list of numbers is needed"),
+        ({"a": "xy"}, "line 'a' is 'xy'; a list of numbers is needed"),
+        ({"a": ["x", "y"]}, "line 'a': numbers .* 'x'"),
+        ({"a": ([1, 2], ["x", "y"])}, "line 'a': numbers .* 'x'"),
         ({"a": ([1, 2, 3], [5, 7])}, "line 'a': 3 points on x, 2 on y"),
+        ({"a": ([1, 2], np.zeros((0, 2)))}, "line 'a': 2 points on x, 0 × 2 on y"),
         ({"a": [([1, 2], [5, 7]), ([1, 3], [5, 7])]}, "seeds of 'a' were not measured at the same"),
     ],
 )

@@ -1,5 +1,6 @@
 """The look of every figure: one style, a colour for each role, maps of weights, and curves."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import matplotlib.pyplot as plt
@@ -54,49 +55,58 @@ def heatmap(weights, rows, columns, ax=None, signed=False, label=None, annotate=
     if weights.shape != (len(rows), len(columns)):
         size = " × ".join(map(str, weights.shape))
         raise ValueError(f"weights are {size}, tokens {len(rows)} rows × {len(columns)} columns")
-    if ax is None:
-        cell = min(0.42, 5 / max(weights.shape))
-        ax = plt.subplots(figsize=(cell * len(columns) + 1.6, cell * len(rows) + 1))[1]
-    box = ax.get_window_extent()
-    points = min(box.width / len(columns), box.height / len(rows)) * 72 / ax.figure.dpi
-    reach = float(abs(weights).max()) or 1.0
-    colours = {"cmap": "Blues", "vmin": 0, "vmax": 1}
-    sns.heatmap(
-        weights,
-        ax=ax,
-        square=True,
-        annot=annotate,
-        fmt=".2f",
-        annot_kws={"fontsize": 8},
-        linewidths=0.5 if points > 8 else 0,
-        cbar_kws={"label": label or "", "shrink": 0.8, "pad": 0.03},
-        xticklabels=ticks(columns, points),
-        yticklabels=ticks(rows, points),
-        **({"cmap": "RdBu_r", "vmin": -reach, "vmax": reach} if signed else colours),
-    )
-    ax.tick_params(axis="x", rotation=90 if max(map(len, columns)) > 2 else 0, length=0)
+    ax, points = room(ax, *weights.shape)
+    look = {"square": True, "linewidths": 0.5 if points > 8 else 0}
+    look |= {"annot": annotate, "fmt": ".2f", "annot_kws": {"fontsize": 8}}
+    look |= {"cbar_kws": {"label": label or "", "shrink": 0.8, "pad": 0.03}}
+    look |= {"xticklabels": ticks(columns, points), "yticklabels": ticks(rows, points)}
+    sns.heatmap(weights, ax=ax, **look, **scale(weights, signed))
+    long = max(len(str(token)) for token in columns) > 2
+    ax.tick_params(axis="x", rotation=90 if long else 0, length=0)
     ax.tick_params(axis="y", rotation=0, length=0)
     return ax
 
 
+def room(ax, rows, columns):
+    """Where to draw, a new figure unless `ax` is one, and how many points a cell is wide."""
+    if ax is None:
+        cell = min(0.42, 5 / max(rows, columns))
+        ax = plt.subplots(figsize=(cell * columns + 1.6, cell * rows + 1))[1]
+    box = ax.get_window_extent()
+    return ax, min(box.width / columns, box.height / rows) * 72 / ax.figure.dpi
+
+
+def scale(weights, signed):
+    if not signed:
+        return {"cmap": "Blues", "vmin": 0, "vmax": 1}
+    reach = float(abs(weights).max()) or 1.0
+    return {"cmap": "RdBu_r", "vmin": -reach, "vmax": reach}
+
+
 def matrix(weights, signed):
     """The weights as an array, if they are a matrix of numbers that the scale can show."""
-    weights = array(weights)
-    if weights.ndim != 2:
-        raise ValueError(f"weights have shape {weights.shape}; rows × columns is needed")
-    if not np.isfinite(weights).all():
-        raise ValueError(
-            f"{(~np.isfinite(weights)).sum()} of {weights.size} weights are not finite"
-        )
+    weights = array("weights", weights)
+    if weights.ndim != 2 or weights.size == 0:
+        raise ValueError(f"weights have shape {weights.shape}; rows × columns, 1 × 1 at least")
+    wrong = weights.size - np.isfinite(weights).sum()
+    if wrong:
+        raise ValueError(f"{wrong} of {weights.size} weights are not finite")
     low, high = weights.min(), weights.max()
     if not signed and (low < -1e-4 or high > 1 + 1e-4):
         raise ValueError(f"weights reach from {low:.3g} to {high:.3g}, not 0 to 1: signed=True?")
     return weights
 
 
-def array(values):
-    values = values.detach().float().cpu().numpy() if hasattr(values, "detach") else values
-    return np.asarray(values, dtype=float)
+def array(name, values):
+    """Numbers as an array; also tensors, wherever they are, alone or in lists."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu().float().numpy()
+    if isinstance(values, (list, tuple)):
+        values = [array(name, part) for part in values]
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: numbers in rows of one length are needed ({error})") from error
 
 
 def ticks(tokens, points, least=11):
@@ -116,12 +126,8 @@ def curves(lines, ax=None, xlabel="", ylabel="", log=False, chance=None, smooth=
     lines = {label: seeds(label, line) for label, line in lines.items()}
     if not lines:
         raise ValueError("there is no line to draw")
-    ax = ax or plt.subplots()[1]
-    taken = {label.lower(): COLOURS.get(label.lower()) for label in lines}
-    spare = [colour for colour in FAMILIES.values() if colour not in taken.values()]
-    ends = []
-    for label, runs in lines.items():
-        colour = taken[label.lower()] or (spare.pop(0) if spare else "#222222")
+    ax, ends = ax or plt.subplots()[1], []
+    for (label, runs), colour in zip(lines.items(), colours(lines), strict=True):
         x, y = mean(label, runs, smooth)
         pale = [mean(label, [run], smooth) for run in runs] if len(runs) > 1 else runs
         for run in pale if len(runs) > 1 or smooth > 1 else []:
@@ -137,22 +143,34 @@ def curves(lines, ax=None, xlabel="", ylabel="", log=False, chance=None, smooth=
     return ax
 
 
+def colours(labels):
+    """To each family its own colour; to the others, in turn, those that no family needs."""
+    own = [COLOURS.get(str(label).lower()) for label in labels]
+    spare = iter([colour for colour in FAMILIES.values() if colour not in own])
+    return [colour or next(spare, "#222222") for colour in own]
+
+
 def seeds(label, line):
     """A line as a list of (x, y), one for each seed."""
 
     def is_list(part):
-        return getattr(part, "ndim", 1) > 0 and hasattr(part, "__len__")
+        sequence = isinstance(part, Sequence) and not isinstance(part, str)
+        return getattr(part, "ndim", 0) > 0 or sequence
 
-    if not is_list(line) or len(line) == 0:
-        raise ValueError(f"the line {label!r} has no points")
-    if isinstance(line, tuple) and len(line) == 2 and is_list(line[0]) and not is_list(line[0][0]):
-        x, y = array(line[0]), array(line[1])
-        if x.shape[0] != y.shape[-1]:
-            raise ValueError(f"the line {label!r}: {x.shape[0]} points on x, {y.shape[-1]} on y")
+    name = f"the line {label!r}"
+    if not is_list(line):
+        raise ValueError(f"{name} is {line!r}; a list of numbers is needed")
+    if len(line) == 0:
+        raise ValueError(f"{name} has no points")
+    pair = isinstance(line, tuple) and len(line) == 2 and is_list(line[0])
+    if pair and len(line[0]) and not is_list(line[0][0]):
+        x, y = array(name, line[0]), np.atleast_1d(array(name, line[1]))
+        if y.ndim > 2 or y.size == 0 or len(x) != y.shape[-1]:
+            raise ValueError(f"{name}: {len(x)} points on x, {' × '.join(map(str, y.shape))} on y")
         return [(x, run) for run in np.atleast_2d(y)]
     if is_list(line[0]):
         return [run for part in line for run in seeds(label, part)]
-    return [(np.arange(1, len(line) + 1), array(line))]
+    return [(np.arange(1, len(line) + 1), array(name, line))]
 
 
 def mean(label, runs, smooth):
@@ -169,8 +187,11 @@ def mean(label, runs, smooth):
 def name_ends(ax, ends, gap=12):
     """Write each label at the end of its line; labels keep `gap` points from each other."""
     ax.autoscale_view()
-    points = 72 / ax.figure.dpi
-    heights = np.array([ax.transData.transform((x, y))[1] * points for _, _, x, y in ends])
+    points, floor = 72 / ax.figure.dpi, ax.get_ylim()[0]
+    least = 0 if ax.get_yscale() == "log" else -np.inf
+    # What has no place on the axis, such as 0 on a logarithmic one, is named at its foot.
+    places = [(x, y if least < y < np.inf else floor) for _, _, x, y in ends]
+    heights = ax.transData.transform(places)[:, 1] * points
     order, placed = np.argsort(heights, kind="stable"), heights.copy()
     for lower, upper in pairwise(order):
         placed[upper] = max(placed[upper], placed[lower] + gap)
@@ -178,6 +199,6 @@ def name_ends(ax, ends, gap=12):
     for place in order[::-1]:
         placed[place] = min(placed[place], ceiling)
         ceiling = placed[place] - gap
-    for (label, colour, x, y), shift in zip(ends, placed - heights, strict=True):
+    for (label, colour, *_), place, shift in zip(ends, places, placed - heights, strict=True):
         at = {"xytext": (7, shift), "textcoords": "offset points", "annotation_clip": False}
-        ax.annotate(label, (x, y), va="center", color=colour, **at)
+        ax.annotate(label, place, va="center", color=colour, **at)
