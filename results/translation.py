@@ -75,7 +75,7 @@ def measure(options, config) -> dict:
     model.eval()
     words = translate(model, corpus, corpus.test, options.batch, here.device)
     texts = [translations.join(sentence) for sentence in words]
-    metric = sacrebleu.metrics.BLEU(lowercase=True)
+    metric = sacrebleu.metrics.BLEU(lowercase=True, force=True)
     score = metric.corpus_score(texts, corpus.test_references)
     return {
         "config": config,
