@@ -1,4 +1,7 @@
-"""Each notebook alone, as on Colab: an empty folder, torch and numpy there, attnbook not.
+"""Each notebook alone, as on Colab: torch and numpy are there, attnbook is not.
+
+Beside the notebook lies a folder `attnbook`, as where somebody has cloned the repository: Python
+can import that, with nothing in it, and must not take it for the package.
 
 The first cell installs from the repository's address; git is told to take that from this
 working copy, so what is tested is the last commit here. Needs network: the packages that
@@ -84,10 +87,10 @@ def has(python, module):
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_alone_runs(path, python, as_on_colab, tmp_path):
+def test_a_notebook_alone_runs_even_beside_a_clone(path, python, as_on_colab, tmp_path):
     assert has(python, "torch") and not has(python, "attnbook") and not has(python, "seaborn")
-    folder = tmp_path / "empty"
-    folder.mkdir()
+    folder = tmp_path / "alone"
+    (folder / "attnbook").mkdir(parents=True)
     shutil.copy(path, folder)
 
     notebook = nbformat.read(folder / path.name, as_version=4)

@@ -12,10 +12,14 @@ ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted(ROOT.glob("book/*.ipynb"))
 EXCUSED = {"nbval-ignore-output", "nbval-skip", "nbval-raises-exception"}
 FIRST = """\
+import sys
+
 try:
-    import attnbook  # noqa: F401
+    import attnbook.device  # noqa: F401
 except ImportError:
-    %pip install -q "attnbook @ git+{address}\""""
+    %pip install -q "attnbook @ git+{address}"
+    sys.modules.pop("attnbook", None)  # what was found may be a mere folder of that name
+"""
 
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
@@ -53,7 +57,7 @@ def test_ids_are_readable_and_single(path):
 def test_first_cell_installs_from_the_repository(path):
     first = normal_form.read(path).cells[0]
     assert first.id == "setup-colab"
-    assert first.source == FIRST.format(address=set_repository.configured(ROOT))
+    assert first.source + "\n" == FIRST.format(address=set_repository.configured(ROOT))
     assert tags(first) == {"remove-cell"}
     assert first.outputs == []
 
