@@ -19,12 +19,18 @@ LOCKS = {"book": ["book/requirements.txt"], "test": ["book/requirements.txt", "r
 PYTHON = os.path.join(".venv", "bin", "python")
 STAMP = os.path.join(".venv", "complete")
 LOG = os.path.join(".venv", "install.log")
+NO_NETWORK = "the package index cannot be reached; is there a network?"
 REASONS = [  # what pip or the system says, and what it means
     ("No space left on device", "the disk is full"),
-    ("Connection", "the package index cannot be reached; is there a network?"),
-    ("Retrying (Retry", "the package index cannot be reached; is there a network?"),
+    ("Failed to establish a new connection", NO_NETWORK),
+    ("Failed to resolve", NO_NETWORK),
+    ("Temporary failure in name resolution", NO_NETWORK),
+    ("Max retries exceeded", NO_NETWORK),
+    ("timed out", NO_NETWORK),
     ("No matching distribution", "a package in the lock has no build for this Python or system"),
 ]
+# With these words pip begins a step: whatever it complained of before has been overcome.
+STEPS = ("Collecting", "Downloading", "Using cached", "Obtaining", "Processing", "Installing")
 
 
 class Failure(Exception):
@@ -70,20 +76,22 @@ def held():
 
 def run(command):
     """Run a command: all its messages go to the log, a terminal shows the step it is at."""
+    said = [""]  # since the last step
     with open(LOG, "a") as log:
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True
         )
         for line in process.stdout:
             log.write(line)
-            if line.startswith(("Collecting", "Downloading", "Installing")):
+            if line.strip().startswith(STEPS):
+                said = []
                 show("  " + line.strip())
+            said.append(line.strip())
         show("")
     if process.wait():
-        with open(LOG) as log:
-            said = log.read()
-        last = said.strip().split("\n")[-1]
-        reason = next((why for sign, why in REASONS if sign in said), last)
+        text = "\n".join(said).strip()
+        last = text.split("\n")[-1] or "exit status %d" % process.returncode
+        reason = next((why for sign, why in REASONS if sign in text), last)
         raise Failure("installing failed: %s (all messages: %s)" % (reason, LOG))
 
 
@@ -107,7 +115,8 @@ def ensure(level):
         os.mkdir(".venv")
         run([sys.executable, "-m", "venv", ".venv"])
     arguments = shlex.split(os.environ.get("PIP_ARGS", ""))
-    run([PYTHON, "-m", "pip", "install", "--no-input", "-r", LOCKS[level][-1]] + arguments)
+    install = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install", "--no-input"]
+    run(install + ["-r", LOCKS[level][-1]] + arguments)
     with open(STAMP, "w") as file:
         file.write(wanted(level))
 
