@@ -1,13 +1,18 @@
 """The repository's address stands in `_config.yml`, and everything that repeats it follows."""
 
 import json
+import os
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import set_repository
 
-NEW = "/".join(["https://github.com", "a-faculty", "attention-2027"])  # not to be found as a text
+HOST, OWNER = "https://github.com", "a-faculty"
+NEW = f"{HOST}/{OWNER}/attention-2027"
+NEW_AT_THE_TOP = f"{HOST}/{OWNER}/{OWNER}.github.io"  # GitHub publishes it without a path
 
 
 @pytest.fixture
@@ -45,12 +50,68 @@ def test_everything_follows_the_new_address(copy):
     assert set_repository.configured(copy) == NEW
 
 
-def test_there_and_back_changes_nothing(copy):
+@pytest.mark.parametrize("new", [NEW, NEW_AT_THE_TOP])
+def test_there_and_back_changes_nothing(new, copy):
     texts = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
     old = set_repository.configured(copy)
-    set_repository.set_repository(NEW, root=copy)
+    set_repository.set_repository(new, root=copy)
+    assert set_repository.configured(copy) == new
     set_repository.set_repository(old, root=copy)
     assert not [path for path, text in texts.items() if path.read_bytes() != text]
+
+
+def test_the_website_of_a_repository_named_like_its_owner_has_no_path(copy):
+    set_repository.set_repository(NEW_AT_THE_TOP, root=copy)
+    citation = (copy / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"url: https://{OWNER}.github.io\n" in citation
+    set_repository.set_repository(f"{HOST}/Other/{OWNER}.github.io", root=copy)
+    citation = (copy / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"repository-code: {HOST}/Other/{OWNER}.github.io\n" in citation
+    assert f"url: https://Other.github.io/{OWNER}.github.io\n" in citation
+
+
+def test_a_neighbour_with_a_similar_name_is_left_alone(copy):
+    old = set_repository.configured(copy)
+    others = f"{old}-labs {old}.github.io not-{old.split('/', 3)[3].replace('/', '.github.io/')}"
+    (copy / "README.md").write_text(f"{others} {old}.git {old}. {old}")
+    set_repository.set_repository(NEW, root=copy)
+    assert (copy / "README.md").read_text() == f"{others} {NEW}.git {NEW}. {NEW}"
+
+
+def test_a_tracked_file_that_is_missing_stops_it_before_anything_is_written(copy):
+    notebook = min(copy.glob("book/*.ipynb"))
+    notebook.unlink()
+    texts = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
+    with pytest.raises(ValueError, match=f"{notebook.name}, which is not there"):
+        set_repository.set_repository(NEW, root=copy)
+    assert not [path for path, text in texts.items() if path.read_bytes() != text]
+
+
+def test_what_was_interrupted_is_finished_by_the_same_command(copy, monkeypatch):
+    old = set_repository.configured(copy)
+    before, write = naming(copy, old), Path.write_bytes
+
+    def full(path, content):
+        if path.name == "README.md":
+            raise OSError("No space left on device")
+        write(path, content)
+
+    with monkeypatch.context() as patch, pytest.raises(OSError):
+        patch.setattr(Path, "write_bytes", full)
+        set_repository.set_repository(NEW, root=copy)
+    set_repository.set_repository(NEW, root=copy)
+    assert naming(copy, old) == set() and naming(copy, NEW) == before
+
+
+def test_outside_git_one_sentence_says_what_to_do(copy):
+    shutil.rmtree(copy / ".git")
+    tool = Path(set_repository.__file__)
+    environment = os.environ | {"GIT_CEILING_DIRECTORIES": str(copy.parent)}
+    answer = subprocess.run(
+        [sys.executable, tool, NEW], cwd=copy, env=environment, capture_output=True, text=True
+    )
+    assert answer.returncode != 0 and answer.stderr.count("\n") == 1
+    assert "git init" in answer.stderr and "Traceback" not in answer.stderr
 
 
 def test_only_the_configured_address_is_named(root):
