@@ -57,6 +57,21 @@ def test_check_reports_and_changes_nothing(notebook, tmp_path, capsys):
     assert normal_form.main(["--check", str(path)]) == 0
 
 
+def test_whoever_interrupts_finds_the_notebook_whole(notebook, tmp_path, monkeypatch):
+    path = tmp_path / "chapter.ipynb"
+    nbformat.write(notebook, path)
+    before = path.read_bytes()
+
+    def half(self, text, **_):
+        self.write_bytes(text.encode()[:100])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(normal_form.Path, "write_text", half)
+    with pytest.raises(KeyboardInterrupt):
+        normal_form.main([str(path)])
+    assert path.read_bytes() == before
+
+
 def test_a_notebook_without_ids_is_refused(notebook, tmp_path):
     path = tmp_path / "chapter.ipynb"
     for cell in notebook.cells:

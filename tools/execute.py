@@ -3,7 +3,6 @@
 A notebook is written only after all of its cells have succeeded.
 """
 
-import os
 import sys
 import time
 from pathlib import Path
@@ -25,9 +24,7 @@ def execute(path):
         extra_arguments=["--log-level=ERROR"],
     )
     client.execute()
-    draft = path.with_suffix(".draft")
-    draft.write_text(normal_form.text(normal_form.normal(notebook)), encoding="utf-8")
-    os.replace(draft, path)
+    normal_form.store(normal_form.text(normal_form.normal(notebook)), path)
 
 
 def main():

@@ -12,6 +12,7 @@ differ at every run.
 import argparse
 import copy
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -74,6 +75,13 @@ def text(notebook):
     return nbformat.writes(notebook, version=nbformat.NO_CONVERT) + "\n"
 
 
+def store(wanted, path):
+    """Replace the file at once: whoever stops us finds the old notebook or the new one, whole."""
+    draft = path.with_suffix(".draft")
+    draft.write_text(wanted, encoding="utf-8")
+    os.replace(draft, path)
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(description="Write notebooks in normal form.")
     parser.add_argument("--check", action="store_true", help="change nothing; fail if one differs")
@@ -88,7 +96,7 @@ def main(arguments=None):
         if options.check:
             print(f"{path}: not in normal form; run: python tools/normal_form.py {path}")
         else:
-            path.write_text(wanted, encoding="utf-8")
+            store(wanted, path)
             print(f"{path}: written in normal form")
     return 1 if options.check and different else 0
 
