@@ -1,18 +1,16 @@
-"""Where the tests find downloaded corpora: `ATTNBOOK_DATA`, or a folder beside the repository."""
+"""Where the tests find downloaded corpora: in the folder that `ATTNBOOK_DATA` names."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
-
 
 @pytest.fixture
-def real_data(monkeypatch):
+def real_data():
     """The folder of real corpora; a test that asks for it is skipped where there is none."""
-    folder = Path(os.environ.get("ATTNBOOK_DATA") or BESIDE)
-    if not folder.is_dir():
-        pytest.skip("no downloaded corpora here: ATTNBOOK_DATA names no folder")
-    monkeypatch.setenv("ATTNBOOK_DATA", str(folder))
-    return folder
+    folder = os.environ.get("ATTNBOOK_DATA")
+    if not folder:
+        pytest.skip("set ATTNBOOK_DATA to a folder with the files of attnbook.data.registry")
+    assert Path(folder).is_dir(), f"ATTNBOOK_DATA names {folder!r}, which is no folder"
+    return Path(folder)
