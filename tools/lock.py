@@ -1,8 +1,8 @@
 """Write both lock files anew from pyproject.toml: `make lock`. The maintainer who does it needs uv.
 
 book/requirements.txt holds what the website needs, requirements.txt the rest. Both hold for
-Python 3.10 to 3.13 on Linux, macOS and Windows. The CUDA packages of torch are left out: pip
-takes them with torch's CUDA build, and a machine without GPU has no use for them.
+Python 3.10 to 3.13 on Linux, which includes WSL, and on macOS. The CUDA packages of torch are
+left out: pip takes them with torch's CUDA build, and a machine without GPU has no use for them.
 """
 
 import re
