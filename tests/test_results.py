@@ -10,7 +10,10 @@ from attnbook.data import pairs
 
 @pytest.fixture(scope="module")
 def runs(root):
-    return {path: json.loads(path.read_text("utf-8")) for path in root.glob("results/translation/*.json")}
+    return {
+        path: json.loads(path.read_text("utf-8"))
+        for path in root.glob("results/translation/*.json")
+    }
 
 
 def test_there_are_runs_with_and_without_attention(runs):
