@@ -105,7 +105,7 @@ def test_a_failure_is_explained_by_what_was_said_last(said, reason, tmp_path, mo
 
 def test_notebooks_are_compared_on_a_cpu_unless_another_device_is_named(project):
     (project / "say.mk").write_text("say:;@echo $$ATTNBOOK_DEVICE $$ATTNBOOK_THREADS\n")
-    command = ["make", "-f", "Makefile", "-f", "say.mk", "say"]
+    command = ["make", "--no-print-directory", "-f", "Makefile", "-f", "say.mk", "say"]
     named = run(command, project, ATTNBOOK_DEVICE="cuda", ATTNBOOK_THREADS="2")
     assert named.stdout == "cuda 2\n"
     unnamed = run(["env", "-u", "ATTNBOOK_DEVICE", "-u", "ATTNBOOK_THREADS", *command], project)
