@@ -10,4 +10,11 @@ document.addEventListener("DOMContentLoaded", () => {
   each("dl.glossary dt", (node) => {
     if (/[\u4e00-\u9fff]/.test(node.textContent)) node.lang = "zh-Hans";
   });
+  // What lay folded away could not be measured: what scrolls once it is open takes the keyboard.
+  document.addEventListener("click", (event) => {
+    if (!event.target.closest(".toggle-button, .admonition.toggle")) return;
+    requestAnimationFrame(() => each("pre", (node) => {
+      if (node.scrollWidth > node.clientWidth) node.tabIndex = 0;
+    }));
+  });
 });
