@@ -1,0 +1,71 @@
+"""Train the character models of chapter 1 with its larger budget, store their held-out losses.
+
+    python results/characters.py
+
+The result goes to results/characters/.
+"""
+
+import argparse
+import math
+from pathlib import Path
+
+import torch
+from provenance import provenance, write
+
+from attnbook import device
+from attnbook.data import text
+from attnbook.recurrent import GRUCell, LSTMCell, RNNCell, language_model
+from attnbook.train import cosine, parameters, token_loss, train
+
+CELLS = {"RNN": RNNCell, "LSTM": LSTMCell, "GRU": GRUCell}
+
+
+def loss(model, batch):
+    """Mean cross-entropy of the next character, in nats."""
+    return token_loss(model(batch[0])[0], batch[1])
+
+
+def measure(options) -> dict:
+    """For each cell and seed the loss on held-out windows of 128 characters, after training."""
+    here = device.choose()
+    docs = text.load(options.corpus)
+    encode, V = docs.characters.encode, len(docs.characters)
+    sampler = text.windows(encode(docs.train), options.T, options.batch)
+    held_out = [part.to(here.device) for part in text.consecutive(encode(docs.validation), 128)]
+    schedule = cosine(options.steps, warmup=20, floor=0.01)
+    plan = {"steps": options.steps, "lr": options.lr, "schedule": schedule}
+    plan |= {"evaluate": lambda model: loss(model, held_out), "every": options.steps}
+    cells = {}
+    for name, cell in CELLS.items():
+        found = cells[name] = {"losses": [], "seconds": []}
+        for seed in options.seeds:
+            torch.manual_seed(seed)
+            model = language_model(cell, V, options.width).to(here.device)
+            history = train(model, sampler, loss, seed=seed, precision=here.autocast, **plan)
+            if history.interrupted:
+                raise SystemExit(f"stopped in {name}, seed {seed}; nothing was stored")
+            found["parameters"] = parameters(model)
+            found["losses"].append(round(history.evaluated()[1][-1], 4))
+            found["seconds"].append(round(history.seconds))
+            print(f"{name:5} seed {seed}: {found['losses'][-1]:.3f} nats per character")
+    config = {name: value for name, value in vars(options).items() if name != "out"}
+    chance = round(math.log(V), 4)
+    return {"config": config, "chance": chance, "cells": cells, "provenance": provenance(here)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--corpus", default="python-docs", choices=sorted(text.CORPORA))
+    parser.add_argument("--T", type=int, default=64)
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--width", type=int, default=96)
+    parser.add_argument("--lr", type=float, default=2e-2)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "characters")
+    options = parser.parse_args()
+    write(options.out / f"{options.corpus}.json", measure(options))
+
+
+if __name__ == "__main__":
+    main()
