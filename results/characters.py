@@ -17,7 +17,13 @@ from attnbook.data import text
 from attnbook.recurrent import GRUCell, LSTMCell, RNNCell, language_model
 from attnbook.train import cosine, parameters, token_loss, train
 
-CELLS = {"RNN": RNNCell, "LSTM": LSTMCell, "GRU": GRUCell}
+# Cell and width. The wider RNN has as many parameters as the LSTM.
+MODELS = {
+    "RNN": (RNNCell, 96),
+    "wider RNN": (RNNCell, 173),
+    "GRU": (GRUCell, 96),
+    "LSTM": (LSTMCell, 96),
+}
 
 
 def loss(model, batch):
@@ -26,7 +32,7 @@ def loss(model, batch):
 
 
 def measure(options) -> dict:
-    """For each cell and seed the loss on held-out windows of 128 characters, after training."""
+    """For each model and seed the loss on held-out windows of 128 characters, after training."""
     here = device.choose()
     docs = text.load(options.corpus)
     encode, V = docs.characters.encode, len(docs.characters)
@@ -35,22 +41,22 @@ def measure(options) -> dict:
     schedule = cosine(options.steps, warmup=20, floor=0.01)
     plan = {"steps": options.steps, "lr": options.lr, "schedule": schedule}
     plan |= {"evaluate": lambda model: loss(model, held_out), "every": options.steps}
-    cells = {}
-    for name, cell in CELLS.items():
-        found = cells[name] = {"losses": [], "seconds": []}
+    models = {}
+    for name, (cell, width) in MODELS.items():
+        found = models[name] = {"width": width, "losses": [], "seconds": []}
         for seed in options.seeds:
             torch.manual_seed(seed)
-            model = language_model(cell, V, options.width).to(here.device)
+            model = language_model(cell, V, width).to(here.device)
             history = train(model, sampler, loss, seed=seed, precision=here.autocast, **plan)
             if history.interrupted:
                 raise SystemExit(f"stopped in {name}, seed {seed}; nothing was stored")
             found["parameters"] = parameters(model)
             found["losses"].append(round(history.evaluated()[1][-1], 4))
             found["seconds"].append(round(history.seconds))
-            print(f"{name:5} seed {seed}: {found['losses'][-1]:.3f} nats per character")
+            print(f"{name:9} seed {seed}: {found['losses'][-1]:.3f} nats per character")
     config = {name: value for name, value in vars(options).items() if name != "out"}
     chance = round(math.log(V), 4)
-    return {"config": config, "chance": chance, "cells": cells, "provenance": provenance(here)}
+    return {"config": config, "chance": chance, "models": models, "provenance": provenance(here)}
 
 
 def main():
@@ -59,7 +65,6 @@ def main():
     parser.add_argument("--T", type=int, default=64)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--steps", type=int, default=1500)
-    parser.add_argument("--width", type=int, default=96)
     parser.add_argument("--lr", type=float, default=2e-2)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "characters")
