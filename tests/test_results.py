@@ -43,6 +43,21 @@ def test_two_models_of_one_corpus_were_trained_alike(runs):
         assert plans[0] == plans[1]
 
 
+def test_the_table_in_chapter_1_is_what_is_stored(root):
+    run = json.loads((root / "results/characters/python-docs.json").read_text("utf-8"))
+    notebook = nbformat.read(root / "book/01-recurrent-networks.ipynb", nbformat.NO_CONVERT)
+    text = next(cell.source for cell in notebook.cells if cell.id == "lm-finding")
+    for name, model in run["models"].items():
+        first, second = model["losses"]
+        assert (
+            f"| {name} | {model['width']} | {model['parameters']:,} | {first:.2f} | {second:.2f} |"
+            in text
+        )
+    assert f"{run['config']['steps']:,} steps of windows of {run['config']['T']}" in text
+    plan = next(cell.source for cell in notebook.cells if cell.id == "lm-data")
+    assert f"gpu=({run['config']['T']}, {run['config']['batch']}, {run['config']['steps']})" in plan
+
+
 def test_the_table_in_chapter_2_is_what_is_stored(runs, root):
     notebook = nbformat.read(root / "book/02-bahdanau-attention.ipynb", nbformat.NO_CONVERT)
     text = next(cell.source for cell in notebook.cells if cell.id == "real")
