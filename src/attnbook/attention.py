@@ -95,9 +95,8 @@ def masked_softmax(
     if mask is None:
         return scores.softmax(-1)
     check_mask(mask, scores.shape)
-    seen = mask.any(
-        -1, keepdim=True
-    )  # a row of -inf alone would be NaN: leave such a row to the end
+    # A row of -inf alone would become NaN: a row that sees nothing is set to 0 at the end only.
+    seen = mask.any(-1, keepdim=True)
     return scores.masked_fill(~mask & seen, -math.inf).softmax(-1).masked_fill(~mask, 0)
 
 
