@@ -17,8 +17,9 @@ PARTS = {
     "efficient",
     "recurrent",
     "block",
+    "heads",
 }
-MODELS = {"seq2seq", "transformer", "vit"}
+MODELS = {"seq2seq", "transformer", "recipes", "vit"}
 DRAWING = {"figures", "panel", "show", "explore"}
 TRAINING = {"train", "run", "history", "options", "checkpoint", "progress"}
 
@@ -33,7 +34,9 @@ MAY_IMPORT = {
     "efficient": {"attention"},
     "recurrent": {"attention"},
     "seq2seq": {"attention", "recurrent"},
+    "heads": {"attention"},
     "transformer": PARTS,
+    "recipes": PARTS | {"transformer", "vit"},
     "vit": PARTS,
     "generate": set(),
     "pretrained": MODELS,

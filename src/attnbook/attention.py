@@ -6,10 +6,13 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 
 def dot_scores(
@@ -133,3 +136,110 @@ def length_mask(lengths: Int[Tensor, " B"], T: int | None = None) -> Bool[Tensor
     if T is not None and T < longest:
         raise ValueError(f"a sequence of length {longest} does not fit into T = {T}")
     return torch.arange(T or longest, device=lengths.device) < lengths[:, None]
+
+
+def causal_mask(
+    Tq: int, Tk: int | None = None, device: torch.device | str | None = None
+) -> Bool[Tensor, "Tq Tk"]:
+    """No query sees a later key. The Tq queries are the last of the Tk positions.
+
+    Vaswani et al. 2017, section 3.2.3.
+    """
+    Tk = Tq if Tk is None else Tk
+    if Tk < Tq:
+        raise ValueError(f"{Tq} queries cannot be the last of {Tk} positions")
+    return torch.ones(Tq, Tk, dtype=torch.bool, device=device).tril(Tk - Tq)
+
+
+class MultiHeadAttention(nn.Module):
+    """Several attentions side by side, each in its own slice of the width, then mixed.
+
+    Vaswani et al. 2017, section 3.2.2. With `kv_heads` < `heads`, several queries share a key and
+    value (Ainslie et al. 2023). `rotate(x, start)` turns queries and keys by their position, from
+    position `start` on; `relative(Tq, Tk)` is added to the scores, one (Tq, Tk) table a head.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        kv_heads: int | None = None,
+        rotate: Callable | None = None,
+        relative: Callable | None = None,
+        bias: bool = True,
+    ):
+        super().__init__()
+        kv_heads = heads if kv_heads is None else kv_heads
+        if heads < 1 or width % heads:
+            raise ValueError(f"width {width} does not divide into {heads} heads")
+        if kv_heads < 1 or heads % kv_heads:
+            raise ValueError(f"{heads} query heads cannot share {kv_heads} key heads evenly")
+        D = width // heads
+        self.heads, self.kv_heads = heads, kv_heads
+        self.widths = [heads * D, kv_heads * D, kv_heads * D]
+        self.to_qkv = nn.Linear(width, sum(self.widths), bias=bias)
+        self.to_out = nn.Linear(width, width, bias=bias)
+        self.rotate, self.relative = rotate, relative
+        self.see = None  # called with the weights, if anybody wants them
+
+    def forward(
+        self,
+        x: Float[Tensor, "B Tq C"],
+        memory: Float[Tensor, "B Tk C"] | None = None,
+        mask: Bool[Tensor, "..."] | None = None,
+        cache: Any = None,
+    ) -> Float[Tensor, "B Tq C"]:
+        """Queries come from `x`, keys and values from `memory`, or from `x` too: self-attention.
+
+        `mask` broadcasts to (B, Tq, Tk). A `cache` supplies the keys and values of earlier calls.
+        """
+        q, k, v = self.project(x, memory)
+        start = 0 if cache is None else cache.length
+        if self.rotate is not None:
+            q, k = self.rotate(q, start), self.rotate(k, start)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        heads = self.mix(q, k, v, mask)
+        return self.to_out(heads.transpose(1, 2).flatten(2))  # (B Tq C)
+
+    def project(self, x: Tensor, memory: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values, each (B, heads, T, D), by one product with a fused matrix."""
+        if memory is None:
+            parts = self.to_qkv(x).split(self.widths, -1)
+        else:
+            weights = self.to_qkv.weight.split(self.widths)
+            biases = (
+                (None,) * 3 if self.to_qkv.bias is None else self.to_qkv.bias.split(self.widths)
+            )
+            inputs = (x, memory, memory)
+            parts = [F.linear(*given) for given in zip(inputs, weights, biases, strict=True)]
+        numbers = (self.heads, self.kv_heads, self.kv_heads)
+        pairs = zip(parts, numbers, strict=True)
+        return tuple(part.unflatten(-1, (n, -1)).transpose(1, 2) for part, n in pairs)
+
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+        """`attend` in every head: by torch's fused kernel, unless somebody wants the weights."""
+        if self.kv_heads < self.heads:
+            k, v = (x.repeat_interleave(self.heads // self.kv_heads, 1) for x in (k, v))
+        if mask is not None:
+            check_mask(mask, (len(q), q.shape[2], k.shape[2]))
+            mask = mask.unsqueeze(-3)  # the same for every head
+        bias = None if self.relative is None else self.relative(q.shape[2], k.shape[2])
+        if self.see is None:
+            return fused(q, k, v, mask, bias)
+        output, weights = attend(q, k, v, mask, partial(biased_scores, bias=bias))
+        self.see(weights)
+        return output
+
+
+def biased_scores(q: Tensor, k: Tensor, bias: Tensor | None) -> Tensor:
+    """Scaled dot products plus what is known about the pair beforehand, such as its distance."""
+    scores = scaled_dot_scores(q, k)
+    return scores if bias is None else scores + bias
+
+
+def fused(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
+    """The output of `attend` without its weights, by torch's kernel that never stores them."""
+    if bias is not None:
+        mask = bias if mask is None else bias.masked_fill(~mask, -math.inf)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)

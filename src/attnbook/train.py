@@ -72,10 +72,13 @@ def token_loss(
     logits: Float[Tensor, "*batch V"],
     targets: Int[Tensor, "*batch"],
     mask: Bool[Tensor, "*batch"] | None = None,
+    smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
     """How surprised the model is by a true token, on average, in nats.
 
-    The cross-entropy of `logits` with `targets`, over the places where `mask` is True.
+    The cross-entropy of `logits` with `targets`, over the places where `mask` is True. With label
+    `smoothing` the target is a mixture: the true token, and this share of all tokens alike (Szegedy
+    et al. 2016, section 7).
     """
     if logits.shape[:-1] != targets.shape or (mask is not None and mask.shape != targets.shape):
         shapes = ", ".join(
@@ -88,7 +91,9 @@ def token_loss(
         logits, targets = logits[mask], targets[mask]
     if targets.numel() == 0:
         raise ValueError("no token to take the loss of: the mask is False everywhere")
-    return nn.functional.cross_entropy(logits.flatten(0, -2), targets.flatten())
+    return nn.functional.cross_entropy(
+        logits.flatten(0, -2), targets.flatten(), label_smoothing=smoothing
+    )
 
 
 def parameters(model: nn.Module) -> int:

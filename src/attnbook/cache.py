@@ -1,0 +1,43 @@
+"""The KV cache keeps keys and values of the past: a new token then asks only its own query."""
+
+from jaxtyping import Float
+from torch import Tensor
+
+
+class KVCache:
+    """The keys and values that one attention layer has seen so far.
+
+    `length` says how many positions those are. Room is doubled when it runs out, so that adding a
+    token costs the same however many there are (amortised).
+    """
+
+    def __init__(self) -> None:
+        self.length = 0
+        self.keys: Tensor | None = None
+        self.values: Tensor | None = None
+
+    def append(
+        self, k: Float[Tensor, "B H T D"], v: Float[Tensor, "B H T D"]
+    ) -> tuple[Float[Tensor, "B H Tk D"], Float[Tensor, "B H Tk D"]]:
+        """Store the keys and values of T new positions; return those of all positions so far."""
+        if self.keys is not None and k.shape[:2] != self.keys.shape[:2]:
+            raise ValueError(
+                f"the cache holds {tuple(self.keys.shape[:2])} sequences and heads, "
+                f"these keys have {tuple(k.shape[:2])}: one cache belongs to one batch and layer"
+            )
+        end = self.length + k.shape[2]
+        self.keys, self.values = grown(self.keys, k, end), grown(self.values, v, end)
+        self.keys[:, :, self.length : end], self.values[:, :, self.length : end] = k, v
+        self.length = end
+        return self.keys[:, :, :end], self.values[:, :, :end]
+
+
+def grown(store: Tensor | None, like: Tensor, length: int) -> Tensor:
+    """`store` if it has room for `length` positions, else the same in a store of twice the room."""
+    if store is not None and store.shape[2] >= length:
+        return store
+    B, H, _, D = like.shape
+    larger = like.new_empty(B, H, 2 * length, D)
+    if store is not None:
+        larger[:, :, : store.shape[2]] = store
+    return larger

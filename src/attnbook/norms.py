@@ -1,0 +1,59 @@
+"""Normalisation: give each vector a standard size, whatever the layers before made of it."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+def layer_norm(
+    x: Float[Tensor, "*batch C"], gain: Float[Tensor, " C"], shift: Float[Tensor, " C"], eps: float
+) -> Float[Tensor, "*batch C"]:
+    """Each vector minus its own mean, over its own standard deviation; then a learned gain, shift.
+
+    Ba et al. 2016, equation 4. `eps` stands inside the root, where torch puts it.
+    """
+    centred = x - x.mean(-1, keepdim=True)
+    variance = centred.square().mean(-1, keepdim=True)
+    return gain * centred / torch.sqrt(variance + eps) + shift
+
+
+def rms_norm(
+    x: Float[Tensor, "*batch C"], gain: Float[Tensor, " C"], eps: float
+) -> Float[Tensor, "*batch C"]:
+    """Each vector over its root mean square: nothing is subtracted, nothing is added.
+
+    Zhang and Sennrich 2019, equation 4, with `eps` inside the root as Llama has it.
+    """
+    return gain * x / torch.sqrt(x.square().mean(-1, keepdim=True) + eps)
+
+
+class LayerNorm(nn.Module):
+    """`layer_norm` with its learned gain and shift, computed by torch's fused kernel."""
+
+    def __init__(self, width: int, eps: float = 1e-5):
+        super().__init__()
+        self.gain, self.shift = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+        self.eps = eps
+
+    def forward(self, x: Float[Tensor, "*batch C"]) -> Float[Tensor, "*batch C"]:
+        check_width(x, self.gain)
+        return F.layer_norm(x, self.gain.shape, self.gain, self.shift, self.eps)
+
+
+class RMSNorm(nn.Module):
+    """`rms_norm` with its learned gain, computed by torch's kernel."""
+
+    def __init__(self, width: int, eps: float = 1e-6):
+        super().__init__()
+        self.gain, self.eps = nn.Parameter(torch.ones(width)), eps
+
+    def forward(self, x: Float[Tensor, "*batch C"]) -> Float[Tensor, "*batch C"]:
+        check_width(x, self.gain)
+        return F.rms_norm(x, self.gain.shape, self.gain, self.eps)
+
+
+def check_width(x: Tensor, gain: Tensor) -> None:
+    """Raise a ValueError unless the vectors are as wide as the norm."""
+    if x.shape[-1] != len(gain):
+        raise ValueError(f"the vectors have width {x.shape[-1]}, the norm has width {len(gain)}")

@@ -1,0 +1,162 @@
+"""Published models as lists of their parts: read one beside the table of its paper.
+
+Defaults are the published sizes. Two models differ in what their recipes differ in.
+"""
+
+import math
+from functools import partial
+
+import torch
+from torch import nn
+
+from attnbook.attention import MultiHeadAttention
+from attnbook.block import Block, CrossBlock, PostNorm, PreNorm, Stack
+from attnbook.feedforward import MLP, SwiGLU, swiglu_hidden
+from attnbook.norms import LayerNorm, RMSNorm
+from attnbook.positions import Learned, Rotary, Sinusoidal
+from attnbook.transformer import Embed, EncoderDecoder, LanguageModel, MaskedLanguageModel
+
+
+def vaswani_2017(
+    source_V: int,
+    target_V: int | None = None,
+    width: int = 512,
+    depth: int = 6,
+    heads: int = 8,
+    hidden: int = 2048,
+    dropout: float = 0.1,
+) -> EncoderDecoder:
+    """Vaswani et al. 2017, table 3, "base". Without `target_V` both languages share a vocabulary
+    and all three embeddings (section 3.4); with it the target's two."""
+
+    def post(part):
+        return PostNorm(part, LayerNorm(width), dropout)
+
+    def attention():
+        return post(MultiHeadAttention(width, heads))
+
+    def feedforward():
+        return post(MLP(width, hidden, nn.ReLU()))
+
+    def embed(V):
+        return Embed(V, width, Sinusoidal(width), scale=math.sqrt(width), dropout=dropout)
+
+    source = embed(source_V)
+    target = source if target_V is None else embed(target_V)
+    encoder = Stack([Block(attention(), feedforward()) for _ in range(depth)])
+    decoder = Stack([CrossBlock(attention(), attention(), feedforward()) for _ in range(depth)])
+    model = EncoderDecoder(source, encoder, target, decoder, tied(target))
+    return initialise(model, xavier, embedding_std=width**-0.5)
+
+
+def gpt2(
+    V: int = 50_257,
+    T: int = 1024,
+    width: int = 768,
+    depth: int = 12,
+    heads: int = 12,
+    dropout: float = 0.1,
+    bias: bool = True,
+) -> LanguageModel:
+    """Radford et al. 2019, section 2.3 and table 2, the smallest: 124 million parameters."""
+
+    def pre(part):
+        return PreNorm(part, LayerNorm(width), dropout)
+
+    def block():
+        return Block(
+            pre(MultiHeadAttention(width, heads, bias=bias)),
+            pre(MLP(width, 4 * width, nn.GELU(approximate="tanh"), bias=bias)),
+        )
+
+    embed = Embed(V, width, Learned(T, width), dropout=dropout)
+    body = Stack([block() for _ in range(depth)], LayerNorm(width))
+    return initialise(LanguageModel(embed, body, tied(embed)), partial(normal, depth=depth))
+
+
+def bert(
+    V: int = 30_522,
+    T: int = 512,
+    width: int = 768,
+    depth: int = 12,
+    heads: int = 12,
+    dropout: float = 0.1,
+) -> MaskedLanguageModel:
+    """Devlin et al. 2019, section 3, BERT-base: 110 million parameters with its pooler."""
+    norm = partial(LayerNorm, width, eps=1e-12)
+
+    def post(part):
+        return PostNorm(part, norm(), dropout)
+
+    def block():
+        return Block(post(MultiHeadAttention(width, heads)), post(MLP(width, 4 * width, nn.GELU())))
+
+    embed = Embed(V, width, Learned(T, width), norm=norm(), dropout=dropout)
+    body = Stack([block() for _ in range(depth)])
+    to_vocab = nn.Sequential(nn.Linear(width, width), nn.GELU(), norm(), tied(embed, bias=True))
+    return initialise(MaskedLanguageModel(embed, body, to_vocab), normal)
+
+
+def llama(
+    V: int = 32_000,
+    width: int = 4096,
+    depth: int = 32,
+    heads: int = 32,
+    kv_heads: int | None = None,
+    hidden: int | None = None,
+    base: float = 10_000.0,
+) -> LanguageModel:
+    """Touvron et al. 2023, section 2.2 and table 2, "7B". `kv_heads` fewer than `heads` and a
+    larger `base` make it Llama 2's 70B and Llama 3."""
+    hidden = hidden or swiglu_hidden(width, multiple=256)
+
+    def pre(part):
+        return PreNorm(part, RMSNorm(width))
+
+    def block():
+        attention = MultiHeadAttention(width, heads, kv_heads, rotate=rotate, bias=False)
+        return Block(pre(attention), pre(SwiGLU(width, hidden)))
+
+    if width % heads:
+        raise ValueError(f"width {width} does not divide into {heads} heads")
+    rotate = Rotary(width // heads, base)
+    embed = Embed(V, width)
+    body = Stack([block() for _ in range(depth)], RMSNorm(width))
+    to_vocab = nn.Linear(width, V, bias=False)
+    return initialise(LanguageModel(embed, body, to_vocab), normal)
+
+
+def tied(embed: Embed, bias: bool = False) -> nn.Linear:
+    """A map to the vocabulary whose matrix is the embedding's own. Press and Wolf 2017."""
+    V, width = embed.tokens.weight.shape
+    to_vocab = nn.Linear(width, V, bias=bias)
+    to_vocab.weight = embed.tokens.weight
+    return to_vocab
+
+
+def initialise(model: nn.Module, matrix, embedding_std: float = 0.02) -> nn.Module:
+    """Random starting values: `matrix(name, weight)` for linear maps, zeros for their biases."""
+    for name, part in model.named_modules():
+        if isinstance(part, nn.Linear):
+            matrix(name, part.weight)
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)
+    for part in model.modules():  # after the linear maps: a tied matrix is an embedding's
+        if isinstance(part, nn.Embedding):
+            nn.init.normal_(part.weight, std=embedding_std)
+    return model
+
+
+def xavier(name: str, weight: torch.Tensor) -> None:
+    """As large going out as coming in. Glorot and Bengio 2010, equation 16."""
+    for part in weight.chunk(3) if name.endswith("to_qkv") else (weight,):
+        nn.init.xavier_uniform_(part)
+
+
+def normal(name: str, weight: torch.Tensor, depth: int | None = None, std: float = 0.02) -> None:
+    """Small normal numbers; with `depth`, smaller where a part is added to the residual path.
+
+    Radford et al. 2019, section 2.3: 1/√N for N residual layers, two in each block.
+    """
+    added = depth is not None and name.endswith(("to_out", "down"))
+    nn.init.normal_(weight, std=std / math.sqrt(2 * depth) if added else std)
