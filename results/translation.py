@@ -1,9 +1,11 @@
 """Train one translator on one corpus, translate the test set, measure BLEU, store the run.
 
     python results/translation.py --corpus multi30k-de-en --model bahdanau_2015
+    python results/translation.py --corpus multi30k-de-en --model vaswani_2017
 
 The result goes to results/translation/. An interrupted run resumes where it was when the same
-command is given again.
+command is given again. Options left out are those of the model's plan below. A transformer's
+translations are searched in two ways: greedily, as the others' ("bleu"), and with beams.
 """
 
 import argparse
@@ -15,17 +17,41 @@ import sacrebleu
 import torch
 from provenance import provenance, write
 
-from attnbook import device, seq2seq
+from attnbook import device, recipes, seq2seq
 from attnbook.data import pairs, translations
+from attnbook.generate import beam_search, greedy_search
 from attnbook.train import cosine, parameters, token_loss, train
 
-MODELS = {"cho_2014": seq2seq.cho_2014, "bahdanau_2015": seq2seq.bahdanau_2015}
+RECURRENT = {"cho_2014": seq2seq.cho_2014, "bahdanau_2015": seq2seq.bahdanau_2015}
+TRANSFORMERS = {"vaswani_2017": recipes.vaswani_2017}
+PLAN = {"epochs": 10, "batch": 128, "embed": 256, "width": 256, "dropout": 0.5, "lr": 1e-3}
+SIZES = {"width": 256, "depth": 3, "heads": 8, "hidden": 512, "dropout": 0.2}
+TRANSFORMER_PLAN = {"epochs": 14, "batch": 64, **SIZES}
+TRANSFORMER_PLAN |= {"smoothing": 0.1, "lr": 1e-3, "floor": 0.01, "beams": 4, "alpha": 0.6}
+PLANS = dict.fromkeys(RECURRENT, PLAN) | dict.fromkeys(TRANSFORMERS, TRANSFORMER_PLAN)
 
 
-def loss(model, batch):
+def build(config, corpus):
+    """The model that `config` describes, with random weights."""
+    V = len(corpus.source), len(corpus.target)
+    if config["model"] in RECURRENT:
+        sizes = (config[name] for name in ("embed", "width", "dropout"))
+        return RECURRENT[config["model"]](*V, *sizes)
+    return TRANSFORMERS[config["model"]](*V, **{name: config[name] for name in SIZES})
+
+
+def optimizer(config, model):
+    """Vaswani et al. 2017, section 5.3, for a transformer; torch's Adam for the others."""
+    if config["model"] in RECURRENT:
+        return None
+    return torch.optim.Adam(model.parameters(), config["lr"], betas=(0.9, 0.98), eps=1e-9)
+
+
+def loss(model, batch, smoothing=0.0):
     """Mean cross-entropy of the target's tokens, in nats."""
-    logits, _ = model(batch.source, batch.source_mask, batch.target_in)
-    return token_loss(logits, batch.target_out, batch.target_mask)
+    found = model(batch.source, batch.source_mask, batch.target_in)
+    logits = found[0] if isinstance(found, tuple) else found
+    return token_loss(logits, batch.target_out, batch.target_mask, smoothing)
 
 
 def validation_loss(model, corpus, B, device):
@@ -39,83 +65,113 @@ def validation_loss(model, corpus, B, device):
 
 
 @torch.no_grad()
-def translate(model, corpus, sentences, B, device, limit=60):
-    """Greedy translations of the sources of `sentences`, as lists of words, in their order."""
+def search(model, batch, limit, beams=1, alpha=0.0):
+    """The tokens found for each source of the batch: the likeliest at each step, or with beams."""
+    if isinstance(model, seq2seq.Seq2Seq):
+        return model.greedy(batch.source, batch.source_mask, pairs.BEGIN, pairs.END, limit)[0]
+    memory = model.encode(batch.source, batch.source_mask).repeat_interleave(beams, 0)
+    mask = batch.source_mask.repeat_interleave(beams, 0)
+    start = batch.source.new_full((len(batch.source), 1), pairs.BEGIN)
+
+    def next_logits(tokens):
+        return model.decode(tokens, memory, mask)[:, -1]
+
+    if beams == 1:
+        return greedy_search(next_logits, start, pairs.END, limit)
+    return beam_search(next_logits, start, pairs.END, limit, beams, alpha)
+
+
+def translate(model, corpus, B, device, limit=60, **how):
+    """The sources of the test set translated, as texts, in their order."""
     found = []
-    for batch in pairs.batches_in_order(sentences, corpus.source, corpus.target, B):
-        batch = batch.to(device)
-        tokens, _ = model.greedy(batch.source, batch.source_mask, pairs.BEGIN, pairs.END, limit)
-        found += [corpus.target.decode(row) for row in tokens]
+    for batch in pairs.batches_in_order(corpus.test, corpus.source, corpus.target, B):
+        rows = search(model, batch.to(device), limit, **how)
+        found += [translations.join(corpus.target.decode(row)) for row in rows]
     return found
 
 
-def measure(options, config) -> dict:
-    """Train and test as `options` say; what is returned is what is stored."""
-    here = device.choose(options.seed)
-    corpus = pairs.load(options.corpus)
-    model = MODELS[options.model](
-        len(corpus.source), len(corpus.target), options.embed, options.width, options.dropout
-    ).to(here.device)
-    steps = options.epochs * len(corpus.train) // options.batch
+def measure(config, checkpoint) -> dict:
+    """Train and test as `config` says; what is returned is what is stored."""
+    here = device.choose(config["seed"])
+    corpus = pairs.load(config["corpus"])
+    B, epochs = config["batch"], config["epochs"]
+    model = build(config, corpus).to(here.device)
+    steps = epochs * len(corpus.train) // B
     history = train(
         model,
-        pairs.sampler(corpus.train, corpus.source, corpus.target, options.batch),
-        loss,
+        pairs.sampler(corpus.train, corpus.source, corpus.target, B),
+        partial(loss, smoothing=config.get("smoothing", 0.0)),
         steps=steps,
-        lr=options.lr,
-        schedule=cosine(steps, warmup=steps // 20),
-        seed=options.seed,
-        evaluate=partial(validation_loss, corpus=corpus, B=options.batch, device=here.device),
-        every=max(1, steps // options.epochs),
-        checkpoint=options.checkpoint,
+        lr=config["lr"],
+        optimizer=optimizer(config, model),
+        schedule=cosine(steps, warmup=steps // 20, floor=config.get("floor", 0.1)),
+        seed=config["seed"],
+        evaluate=partial(validation_loss, corpus=corpus, B=B, device=here.device),
+        every=max(1, steps // epochs),
+        checkpoint=checkpoint,
         precision=here.autocast,
     )
     if history.interrupted:
         raise SystemExit(f"stopped after {history.steps} of {steps} steps; run again to go on")
     model.eval()
-    words = translate(model, corpus, corpus.test, options.batch, here.device)
-    texts = [translations.join(sentence) for sentence in words]
-    metric = sacrebleu.metrics.BLEU(lowercase=True, force=True)
-    score = metric.corpus_score(texts, corpus.test_references)
-    return {
-        "config": config,
-        "parameters": parameters(model),
-        "steps": steps,
-        "bleu": round(score.score, 2),
-        "signature": str(metric.get_signature()),
+    return {"config": config, "parameters": parameters(model), "steps": steps} | {
+        **scores(config, model, corpus, here.device),
         "training_seconds": round(history.seconds),
         "validation": [(step, round(v["value"], 4)) for step, v in history.evaluations],
-        "examples": [
-            {"source": " ".join(s), "reference": " ".join(t), "translation": text}
-            for (s, t), text in list(zip(corpus.test, texts, strict=True))[:5]
-        ],
         "provenance": provenance(here, "sacrebleu", "numpy"),
     }
+
+
+def scores(config, model, corpus, device) -> dict:
+    """BLEU on the test set, greedy and with the beams of `config`, and the first translations."""
+    metric = sacrebleu.metrics.BLEU(lowercase=True, force=True)
+    texts = translate(model, corpus, config["batch"], device)
+    found = {"bleu": round(metric.corpus_score(texts, corpus.test_references).score, 2)}
+    found["signature"] = str(metric.get_signature())
+    if "beams" in config:
+        how = {name: config[name] for name in ("beams", "alpha")}
+        better = translate(model, corpus, config["batch"], device, **how)
+        found["bleu_beams"] = round(metric.corpus_score(better, corpus.test_references).score, 2)
+    found["examples"] = [
+        {"source": " ".join(s), "reference": " ".join(t), "translation": text}
+        for (s, t), text in list(zip(corpus.test, texts, strict=True))[:5]
+    ]
+    return found
+
+
+def chosen(parser, options) -> dict:
+    """The run's settings: those given, and the plan of its model for the others."""
+    plan = PLANS[options.model]
+    given = {name: value for name, value in vars(options).items() if value is not None}
+    for name in given:
+        if name in NUMBERS and name not in plan:
+            parser.error(f"{options.model} has no --{name}")
+    numbers = {name: given.get(name, value) for name, value in plan.items()}
+    return {"corpus": options.corpus, "model": options.model, **numbers, "seed": options.seed}
+
+
+NUMBERS = {name: type(value) for plan in PLANS.values() for name, value in plan.items()}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--corpus", default="multi30k-de-en", choices=sorted(pairs.CORPORA))
-    parser.add_argument("--model", default="bahdanau_2015", choices=sorted(MODELS))
-    parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--batch", type=int, default=128)
-    parser.add_argument("--embed", type=int, default=256)
-    parser.add_argument("--width", type=int, default=256)
-    parser.add_argument("--dropout", type=float, default=0.5)
-    parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--model", default="bahdanau_2015", choices=sorted(PLANS))
+    for name, kind in NUMBERS.items():
+        parser.add_argument(f"--{name}", type=kind, help="default: the model's plan")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "translation")
     parser.add_argument("--checkpoint", type=Path, help="default: beside the result")
     options = parser.parse_args()
+    config = chosen(parser, options)
     name = f"{options.corpus}.{options.model}.seed{options.seed}"
-    options.checkpoint = options.checkpoint or options.out / f"{name}.checkpoint"
-    config = {k: v for k, v in vars(options).items() if k not in ("checkpoint", "out")}
+    checkpoint = options.checkpoint or options.out / f"{name}.checkpoint"
     stored = options.out / f"{name}.json"
     if stored.exists() and (there := json.loads(stored.read_text())["config"]) != config:
         parser.error(f"{stored} holds a run of {there}; move it away, or name another --out")
-    result = measure(options, config)
+    result = measure(config, checkpoint)
     write(stored, result)
-    options.checkpoint.unlink()
+    checkpoint.unlink()
     print(f"BLEU {result['bleu']}  {result['signature']}")
 
 

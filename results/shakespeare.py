@@ -1,0 +1,167 @@
+"""Train one character model on Shakespeare as nanoGPT does, store its held-out loss on the way.
+
+    python results/shakespeare.py --recipe gpt2
+    python results/shakespeare.py --recipe llama --steps 1000 --every 100
+
+Setting "cpu" is the command in nanoGPT's README for a computer without a GPU, "gpu" its file
+config/train_shakespeare_char.py; AdamW, its schedule and what is decayed are nanoGPT's in both.
+The text is divided as there: the last tenth validates, and all of it is read at each evaluation,
+in windows as long as in training. `llama` gets the hidden width that makes it as large as `gpt2`;
+the recipe has no dropout. On a GPU, each in some minutes:
+
+    python results/shakespeare.py --setting gpu --recipe gpt2
+    python results/shakespeare.py --setting gpu --recipe llama
+
+The result goes to results/shakespeare/. An interrupted run resumes where it was when the same
+command is given again.
+"""
+
+import argparse
+import json
+import math
+from functools import partial
+from pathlib import Path
+
+import torch
+from provenance import provenance, write
+
+from attnbook import device, recipes
+from attnbook.data import text
+from attnbook.generate import generate, sample, temperature
+from attnbook.train import cosine, parameters, token_loss, train
+
+SETTINGS = {
+    "cpu": {"depth": 4, "heads": 4, "width": 128, "T": 64, "batch": 12, "dropout": 0.0}
+    | {"steps": 2000, "every": 200},
+    "gpu": {"depth": 6, "heads": 6, "width": 384, "T": 256, "batch": 64, "dropout": 0.2}
+    | {"steps": 5000, "every": 250},
+}
+OPTIMISER = {"lr": 1e-3, "floor": 0.1, "warmup": 100, "betas": [0.9, 0.99], "weight_decay": 0.1}
+
+
+def build(config, V, hidden=None):
+    """The recipe at the setting's size; no bias in linear maps, as in nanoGPT."""
+    sizes = {name: config[name] for name in ("width", "depth", "heads")}
+    if config["recipe"] == "gpt2":
+        return recipes.gpt2(V, config["T"], dropout=config["dropout"], bias=False, **sizes)
+    return recipes.llama(V, hidden=hidden or equal_hidden(config, V), **sizes)
+
+
+def equal_hidden(config, V) -> int:
+    """The hidden width with which `llama` has as many parameters as `gpt2`, or nearly."""
+    with torch.device("meta"):
+        goal = parameters(build(config | {"recipe": "gpt2"}, V))
+        one, two = (parameters(build(config | {"recipe": "llama"}, V, h)) for h in (1, 2))
+    return 1 + round((goal - one) / (two - one))
+
+
+def optimizer(config, model):
+    """AdamW that pulls matrices towards zero, and leaves the norms' vectors alone."""
+    weights = list(model.parameters())
+    groups = [
+        {"params": [w for w in weights if w.dim() > 1], "weight_decay": config["weight_decay"]},
+        {"params": [w for w in weights if w.dim() < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=config["lr"], betas=tuple(config["betas"]))
+
+
+def loss(model, batch):
+    """Mean cross-entropy of the next character, in nats."""
+    return token_loss(model(batch[0]), batch[1])
+
+
+def held_out_loss(model, windows, device, B=128):
+    """Mean cross-entropy over all windows, in nats; all have the same length."""
+    parts = zip(*(part.split(B) for part in windows), strict=True)
+    total = sum(
+        loss(model, (inputs.to(device), targets.to(device))).item() * len(inputs)
+        for inputs, targets in parts
+    )
+    return total / len(windows[0])
+
+
+def written(model, characters, config, device, count=400) -> str:
+    """What the model writes after a line's end, at temperature 0.8, seeing its last T tokens."""
+    choose = sample(temperature(0.8), generator=torch.Generator().manual_seed(config["seed"]))
+    start = characters.encode("\n")[None].to(device)
+    tokens = generate(
+        lambda tokens: model(tokens[:, -config["T"] :]), start, count, choose, cached=False
+    )
+    return characters.decode(tokens[0])
+
+
+def measure(config, checkpoint) -> dict:
+    """Train and evaluate as `config` says; what is returned is what is stored."""
+    here = device.choose(config["seed"])
+    corpus = text.load("shakespeare")
+    encode, T = corpus.characters.encode, config["T"]
+    model = build(config, len(corpus.characters)).to(here.device)
+    held_out = text.consecutive(encode(corpus.validation), T)
+    history = train(
+        model,
+        text.windows(encode(corpus.train), T, config["batch"]),
+        loss,
+        steps=config["steps"],
+        optimizer=optimizer(config, model),
+        schedule=cosine(config["steps"], config["warmup"], config["floor"]),
+        seed=config["seed"],
+        evaluate=partial(held_out_loss, windows=held_out, device=here.device),
+        every=config["every"],
+        checkpoint=checkpoint,
+        precision=here.autocast,
+    )
+    if history.interrupted:
+        raise SystemExit(f"stopped after {history.steps} steps; run again to go on")
+    model.eval()
+    curve = [(step, round(v["value"], 4)) for step, v in history.evaluations]
+    return {
+        "config": config,
+        "parameters": parameters(model),
+        "hidden": equal_hidden(config, len(corpus.characters))
+        if config["recipe"] == "llama"
+        else 4 * config["width"],
+        "symbols": len(corpus.characters),
+        "chance": round(math.log(len(corpus.characters)), 4),
+        "validation_loss": curve[-1][1],
+        "best_validation_loss": min(value for _, value in curve),
+        "validation": curve,
+        "training_seconds": round(history.seconds),
+        "sample": written(model, corpus.characters, config, here.device),
+        "provenance": provenance(here),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--setting", default="cpu", choices=sorted(SETTINGS))
+    parser.add_argument("--recipe", default="gpt2", choices=["gpt2", "llama"])
+    parser.add_argument("--steps", type=int, help="default: the setting's")
+    parser.add_argument("--every", type=int, help="evaluate so often; default: the setting's")
+    parser.add_argument("--lr", type=float, default=OPTIMISER["lr"])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "shakespeare")
+    parser.add_argument("--checkpoint", type=Path, help="default: beside the result")
+    options = parser.parse_args()
+    config = {"setting": options.setting, "recipe": options.recipe}
+    config |= SETTINGS[options.setting] | OPTIMISER
+    config |= {
+        name: value for name in ("steps", "every") if (value := vars(options)[name]) is not None
+    }
+    config |= {"lr": options.lr, "seed": options.seed}
+    if options.recipe == "llama":
+        config["dropout"] = 0.0
+    plan = f"steps{config['steps']}.lr{options.lr:g}.seed{options.seed}"
+    name = f"{options.setting}.{options.recipe}.{plan}"
+    stored = options.out / f"{name}.json"
+    if stored.exists() and (there := json.loads(stored.read_text())["config"]) != config:
+        parser.error(f"{stored} holds a run of {there}; move it away, or name another --out")
+    options.out.mkdir(parents=True, exist_ok=True)
+    checkpoint = options.checkpoint or options.out / f"{name}.checkpoint"
+    result = measure(config, checkpoint)
+    write(stored, result)
+    checkpoint.unlink()
+    print(f"{name}: {result['parameters']:,} parameters, {result['validation_loss']} nats")
+
+
+if __name__ == "__main__":
+    main()
