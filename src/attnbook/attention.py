@@ -193,8 +193,9 @@ class MultiHeadAttention(nn.Module):
 
         `mask` broadcasts to (B, Tq, Tk). A `cache` supplies the keys and values of earlier calls.
         """
-        q, k, v = self.project(x, memory)
         start = 0 if cache is None else cache.length
+        self.check(x, x if memory is None else memory, mask, start)
+        q, k, v = self.project(x, memory)
         if self.rotate is not None:
             q, k = self.rotate(q, start), self.rotate(k, start)
         if cache is not None:
@@ -202,28 +203,36 @@ class MultiHeadAttention(nn.Module):
         heads = self.mix(q, k, v, mask)
         return self.to_out(heads.transpose(1, 2).flatten(2))  # (B Tq C)
 
+    def check(self, x: Tensor, memory: Tensor, mask: Tensor | None, start: int) -> None:
+        """Raise a ValueError unless widths, batches and the mask fit."""
+        width = self.to_out.in_features
+        for name, given in (("x", x), ("memory", memory)):
+            if given.shape[-1] != width:
+                raise ValueError(
+                    f"{name} has width {given.shape[-1]}, this layer has width {width}"
+                )
+        if len(memory) != len(x):
+            raise ValueError(f"{len(x)} sequences look at a memory of {len(memory)}")
+        if mask is not None:
+            check_mask(mask, (len(x), x.shape[1], start + memory.shape[1]))
+
     def project(self, x: Tensor, memory: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values, each (B, heads, T, D), by one product with a fused matrix."""
         if memory is None:
             parts = self.to_qkv(x).split(self.widths, -1)
         else:
-            weights = self.to_qkv.weight.split(self.widths)
-            biases = (
-                (None,) * 3 if self.to_qkv.bias is None else self.to_qkv.bias.split(self.widths)
-            )
-            inputs = (x, memory, memory)
-            parts = [F.linear(*given) for given in zip(inputs, weights, biases, strict=True)]
-        numbers = (self.heads, self.kv_heads, self.kv_heads)
-        pairs = zip(parts, numbers, strict=True)
-        return tuple(part.unflatten(-1, (n, -1)).transpose(1, 2) for part, n in pairs)
+            weights, bias = self.to_qkv.weight.split(self.widths), self.to_qkv.bias
+            biases = (None, None, None) if bias is None else bias.split(self.widths)
+            parts = map(F.linear, (x, memory, memory), weights, biases)
+        D = self.to_out.in_features // self.heads
+        return tuple(part.unflatten(-1, (-1, D)).transpose(1, 2) for part in parts)
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         """`attend` in every head: by torch's fused kernel, unless somebody wants the weights."""
         if self.kv_heads < self.heads:
             k, v = (x.repeat_interleave(self.heads // self.kv_heads, 1) for x in (k, v))
-        if mask is not None:
-            check_mask(mask, (len(q), q.shape[2], k.shape[2]))
-            mask = mask.unsqueeze(-3)  # the same for every head
+        if mask is not None:  # the same for every head
+            mask = mask.unsqueeze(1) if mask.dim() == 3 else torch.atleast_2d(mask)
         bias = None if self.relative is None else self.relative(q.shape[2], k.shape[2])
         if self.see is None:
             return fused(q, k, v, mask, bias)
@@ -240,6 +249,7 @@ def biased_scores(q: Tensor, k: Tensor, bias: Tensor | None) -> Tensor:
 
 def fused(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
     """The output of `attend` without its weights, by torch's kernel that never stores them."""
-    if bias is not None:
+    if bias is not None:  # torch's fast kernels take masks with 2 axes or 4, not with 3
+        bias = bias.unsqueeze(0)
         mask = bias if mask is None else bias.masked_fill(~mask, -math.inf)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)

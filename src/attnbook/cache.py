@@ -8,7 +8,8 @@ class KVCache:
     """The keys and values that one attention layer has seen so far.
 
     `length` says how many positions those are. Room is doubled when it runs out, so that adding a
-    token costs the same however many there are (amortised).
+    token costs the same however many there are (amortised). It is written in place: for generation,
+    under `torch.no_grad()`, not for training.
     """
 
     def __init__(self) -> None:
@@ -20,10 +21,11 @@ class KVCache:
         self, k: Float[Tensor, "B H T D"], v: Float[Tensor, "B H T D"]
     ) -> tuple[Float[Tensor, "B H Tk D"], Float[Tensor, "B H Tk D"]]:
         """Store the keys and values of T new positions; return those of all positions so far."""
-        if self.keys is not None and k.shape[:2] != self.keys.shape[:2]:
+        B, H, _, D = k.shape
+        if self.keys is not None and self.keys.shape != (B, H, self.keys.shape[2], D):
             raise ValueError(
-                f"the cache holds {tuple(self.keys.shape[:2])} sequences and heads, "
-                f"these keys have {tuple(k.shape[:2])}: one cache belongs to one batch and layer"
+                f"the cache has (B, H, room, D) = {tuple(self.keys.shape)}, these keys are "
+                f"{tuple(k.shape)}: one cache belongs to one batch and one layer"
             )
         end = self.length + k.shape[2]
         self.keys, self.values = grown(self.keys, k, end), grown(self.values, v, end)

@@ -50,7 +50,7 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch C"]) -> Float[Tensor, "*batch C"]:
         check_width(x, self.gain)
-        return F.rms_norm(x, self.gain.shape, self.gain, self.eps)
+        return F.rms_norm(x, self.gain.shape, self.gain.to(x.dtype), self.eps)
 
 
 def check_width(x: Tensor, gain: Tensor) -> None:

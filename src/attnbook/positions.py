@@ -12,14 +12,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 
-def frequencies(width: int, base: float = 10_000.0) -> Float[Tensor, " half"]:
+def frequencies(
+    width: int, base: float = 10_000.0, device: torch.device | None = None
+) -> Float[Tensor, " half"]:
     """How fast each pair of coordinates turns, in radians a position: 1 down to nearly 1/base.
 
     Vaswani et al. 2017, section 3.5.
     """
     if width < 2 or width % 2:
         raise ValueError(f"sine and cosine come in pairs: the width is even, not {width}")
-    return base ** (-torch.arange(0, width, 2) / width)
+    return base ** (-torch.arange(0, width, 2, device=device) / width)
 
 
 def sinusoidal(
@@ -29,7 +31,7 @@ def sinusoidal(
 
     Vaswani et al. 2017, section 3.5.
     """
-    angles = positions[:, None] * frequencies(width, base).to(positions.device)
+    angles = positions[:, None] * frequencies(width, base, positions.device)  # (T C/2)
     return torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)
 
 
@@ -64,11 +66,11 @@ class Sinusoidal(nn.Module):
         super().__init__()
         self.width, self.base = width, base
         frequencies(width, base)  # says at once if the width is odd
-        self.register_buffer("here", torch.zeros(0), persistent=False)  # knows the device
+        self.register_buffer("here", torch.zeros(0), persistent=False)  # device and dtype
 
     def forward(self, T: int, start: int = 0) -> Float[Tensor, "T C"]:
         positions = torch.arange(start, start + T, device=self.here.device)
-        return sinusoidal(positions, self.width, self.base)
+        return sinusoidal(positions, self.width, self.base).to(self.here.dtype)
 
 
 class Learned(nn.Module):
@@ -96,16 +98,17 @@ class Rotary(nn.Module):
 
     def __init__(self, D: int, base: float = 10_000.0):
         super().__init__()
-        self.register_buffer("frequencies", frequencies(D, base), persistent=False)
+        self.D, self.base = D, base
+        frequencies(D, base)  # says at once if the width is odd
 
     def forward(
         self, x: Float[Tensor, "*batch T D"], start: int = 0
     ) -> Float[Tensor, "*batch T D"]:
         T, D = x.shape[-2:]
-        if D != 2 * len(self.frequencies):
-            raise ValueError(f"heads have width {D}, this rotation {2 * len(self.frequencies)}")
+        if D != self.D:
+            raise ValueError(f"heads have width {D}, this rotation has width {self.D}")
         positions = torch.arange(start, start + T, device=x.device)
-        angles = positions[:, None] * self.frequencies  # (T D/2)
+        angles = positions[:, None] * frequencies(D, self.base, x.device)  # (T D/2)
         a, b = x.chunk(2, -1)
         cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
         return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
@@ -124,6 +127,9 @@ class RelativeBias(nn.Module):
             raise ValueError(
                 f"buckets divide into near and far, before and after: {buckets} do not"
             )
+        near = buckets // (4 if both_ways else 2)
+        if limit <= near:
+            raise ValueError(f"{near} near buckets already reach the limit of {limit}")
         self.table = nn.Parameter(torch.zeros(buckets, heads))
         self.limit, self.both_ways = limit, both_ways
 
