@@ -131,27 +131,39 @@ def measure(config, checkpoint) -> dict:
     }
 
 
-def main():
+def chosen(options) -> dict:
+    """The run's settings: those given, and nanoGPT's for the others."""
+    given = {name: value for name in CHANGES if (value := vars(options)[name]) is not None}
+    config = {"setting": options.setting, "recipe": options.recipe}
+    config |= SETTINGS[options.setting] | OPTIMISER | given | {"seed": options.seed}
+    return config | ({"dropout": 0.0} if options.recipe == "llama" else {})
+
+
+def named(config) -> str:
+    """The name of the file in which the run is stored."""
+    return "{setting}.{recipe}.steps{steps}.lr{lr:g}.seed{seed}".format(**config)
+
+
+CHANGES = {"steps": int, "every": int, "lr": float}
+
+
+def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--setting", default="cpu", choices=sorted(SETTINGS))
     parser.add_argument("--recipe", default="gpt2", choices=["gpt2", "llama"])
-    parser.add_argument("--steps", type=int, help="default: the setting's")
-    parser.add_argument("--every", type=int, help="evaluate so often; default: the setting's")
-    parser.add_argument("--lr", type=float, default=OPTIMISER["lr"])
+    for name, kind in CHANGES.items():
+        parser.add_argument(f"--{name}", type=kind, help="default: the setting's")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "shakespeare")
     parser.add_argument("--checkpoint", type=Path, help="default: beside the result")
+    return parser
+
+
+def main():
+    parser = arguments()
     options = parser.parse_args()
-    config = {"setting": options.setting, "recipe": options.recipe}
-    config |= SETTINGS[options.setting] | OPTIMISER
-    config |= {
-        name: value for name in ("steps", "every") if (value := vars(options)[name]) is not None
-    }
-    config |= {"lr": options.lr, "seed": options.seed}
-    if options.recipe == "llama":
-        config["dropout"] = 0.0
-    plan = f"steps{config['steps']}.lr{options.lr:g}.seed{options.seed}"
-    name = f"{options.setting}.{options.recipe}.{plan}"
+    config = chosen(options)
+    name = named(config)
     stored = options.out / f"{name}.json"
     if stored.exists() and (there := json.loads(stored.read_text())["config"]) != config:
         parser.error(f"{stored} holds a run of {there}; move it away, or name another --out")

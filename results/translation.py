@@ -139,21 +139,20 @@ def scores(config, model, corpus, device) -> dict:
     return found
 
 
-def chosen(parser, options) -> dict:
+def chosen(options) -> dict:
     """The run's settings: those given, and the plan of its model for the others."""
     plan = PLANS[options.model]
-    given = {name: value for name, value in vars(options).items() if value is not None}
-    for name in given:
-        if name in NUMBERS and name not in plan:
-            parser.error(f"{options.model} has no --{name}")
-    numbers = {name: given.get(name, value) for name, value in plan.items()}
-    return {"corpus": options.corpus, "model": options.model, **numbers, "seed": options.seed}
+    given = {name: value for name in NUMBERS if (value := vars(options)[name]) is not None}
+    for name in given.keys() - plan.keys():
+        raise ValueError(f"{options.model} has no --{name}; it has {', '.join(plan)}")
+    config = {"corpus": options.corpus, "model": options.model}
+    return config | plan | given | {"seed": options.seed}
 
 
 NUMBERS = {name: type(value) for plan in PLANS.values() for name, value in plan.items()}
 
 
-def main():
+def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--corpus", default="multi30k-de-en", choices=sorted(pairs.CORPORA))
     parser.add_argument("--model", default="bahdanau_2015", choices=sorted(PLANS))
@@ -162,8 +161,16 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "translation")
     parser.add_argument("--checkpoint", type=Path, help="default: beside the result")
+    return parser
+
+
+def main():
+    parser = arguments()
     options = parser.parse_args()
-    config = chosen(parser, options)
+    try:
+        config = chosen(options)
+    except ValueError as error:
+        parser.error(str(error))
     name = f"{options.corpus}.{options.model}.seed{options.seed}"
     checkpoint = options.checkpoint or options.out / f"{name}.checkpoint"
     stored = options.out / f"{name}.json"
