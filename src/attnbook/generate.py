@@ -73,7 +73,7 @@ def generate(
     steps: int,
     choose: Callable[[Logits], Int[Tensor, " B"]] = greedy,
     cached: bool = True,
-) -> Int[Tensor, "B T+steps"]:
+) -> Int[Tensor, "B T+{steps}"]:
     """`tokens` and `steps` more, each chosen from the logits after the last one.
 
     `model(tokens)` gives logits. Cached, the past is not computed again: `model.caches()` starts an

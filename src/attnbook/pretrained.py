@@ -134,12 +134,10 @@ def load_llama(source: str | Path, dtype: torch.dtype = torch.float32) -> Langua
 
 def ready(model: nn.Module, eps: float, dtype: torch.dtype) -> None:
     """Evaluation mode, this `eps` for the norms and this `dtype` for the weights."""
-    model.eval()
+    model.to(dtype).eval()
     for part in model.modules():
         if hasattr(part, "eps"):
             part.eps = eps
-    for weight in model.parameters():  # model.to(dtype) would make rotary angles coarse as well
-        weight.data = weight.data.to(dtype)
 
 
 def places(model: nn.Module, names: dict[str, str], transposed: bool = False) -> dict[str, Tensor]:
