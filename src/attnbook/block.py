@@ -94,6 +94,9 @@ class Stack(nn.Module):
         **named: Any,
     ) -> Float[Tensor, "B T C"]:
         """`given` and `named` (memory, masks) go to every block; each block has its own cache."""
-        for block, cache in zip(self.blocks, caches or [None] * len(self.blocks), strict=True):
+        caches = [None] * len(self.blocks) if caches is None else caches
+        if len(caches) != len(self.blocks):
+            raise ValueError(f"{len(self.blocks)} blocks need a cache each; got {len(caches)}")
+        for block, cache in zip(self.blocks, caches, strict=True):
             x = block(x, *given, cache=cache, **named)
         return self.norm(x)
