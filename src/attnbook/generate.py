@@ -27,7 +27,7 @@ def temperature(t: float) -> Callable[[Logits], Logits]:
 
 
 def top_k(k: int) -> Callable[[Logits], Logits]:
-    """Only the k most likely tokens stay. Fan et al. 2018, section 5.1."""
+    """Only the k most likely tokens stay, and what ties with the last. Fan et al. 2018, 5.1."""
     if k < 1:
         raise ValueError(f"at least 1 token must stay; got k = {k}")
 
@@ -48,7 +48,7 @@ def top_p(p: float) -> Callable[[Logits], Logits]:
         share = ordered.softmax(-1)
         before = share.cumsum(-1) - share  # what the likelier ones have; 0 for the likeliest
         drop = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, index, before >= p)
-        return logits.masked_fill(drop, -torch.inf)
+        return logits if p == 1 else logits.masked_fill(drop, -torch.inf)
 
     return keep
 
@@ -73,23 +73,41 @@ def generate(
     steps: int,
     choose: Callable[[Logits], Int[Tensor, " B"]] = greedy,
     cached: bool = True,
+    window: int | None = None,
 ) -> Int[Tensor, "B T+{steps}"]:
     """`tokens` and `steps` more, each chosen from the logits after the last one.
 
     `model(tokens)` gives logits. Cached, the past is not computed again: `model.caches()` starts an
-    empty cache, `model(new, caches)` fills it. With dropout, call `eval()` first.
+    empty cache, `model(new, caches)` fills it. A model that has learned so many positions and no
+    more reads the last `window` tokens only, anew in each step: all of them move by one place.
+    With dropout, call `eval()` first.
     """
-    if steps < 0 or not tokens.shape[1]:
-        raise ValueError(
-            f"needs a start of at least 1 token and 0 or more steps; got {steps} steps"
-        )
-    caches = model.caches() if cached else None
+    check_length(model, tokens, steps, window)
+    caches = model.caches() if cached and window is None else None
     new = tokens
     for _ in range(steps):
-        logits = model(new, caches) if cached else model(tokens)
+        if caches is None:
+            logits = model(tokens if window is None else tokens[:, -window:])
+        else:
+            logits = model(new, caches)
         new = choose(logits[:, -1])[:, None]
         tokens = torch.cat((tokens, new), 1)
     return tokens
+
+
+def check_length(model: Any, tokens: Tensor, steps: int, window: int | None) -> None:
+    """Raise a ValueError unless the model can read all that `generate` is going to show it."""
+    T, limit = tokens.shape[1], getattr(model, "limit", None)
+    if T < 1 or steps < 0:
+        raise ValueError(f"needs at least 1 token and 0 steps to go on; got {T} and {steps}")
+    if window is not None and window < 1:
+        raise ValueError(f"a window shows at least 1 token; got {window}")
+    shown = T + steps - 1 if window is None else window  # the last token is only written
+    if limit is not None and shown > limit:
+        raise ValueError(
+            f"{T} tokens and {steps} steps: the model would read {shown} tokens, it has learned "
+            f"{limit} positions; with window={limit} it forgets what is further back"
+        )
 
 
 @torch.no_grad()
@@ -103,49 +121,61 @@ def greedy_search(
 
     Returns what was appended; a row holds `end` only after its first one.
     """
+    if limit < 1:
+        raise ValueError(f"needs a limit of at least 1 token; got {limit}")
     tokens, done = start, torch.zeros_like(start[:, 0], dtype=torch.bool)
-    while tokens.shape[1] - start.shape[1] < limit and not done.all():
+    for _ in range(limit):
         new = next_logits(tokens).argmax(-1).masked_fill(done, end)
         tokens, done = torch.cat((tokens, new[:, None]), 1), done | (new == end)
+        if done.all():
+            break
     return tokens[:, start.shape[1] :]
 
 
 @torch.no_grad()
 def beam_search(
     next_logits: Callable[[Int[Tensor, "N T"]], Float[Tensor, "N V"]],
-    start: Int[Tensor, "B 1"],
+    start: Int[Tensor, "B T"],
     end: int,
     limit: int,
     beams: int = 4,
     alpha: float = 0.6,
 ) -> Int[Tensor, "B L"]:
-    """Keep the `beams` likeliest beginnings instead of one; return the best finished sequence.
+    """Keep the `beams` likeliest beginnings instead of one; return the best of them at the end.
 
-    Sentence b's beginnings are the rows b·beams, …, b·beams + beams − 1 of what `next_logits` is
-    given. Sequences of length L are ranked by log p / ((5 + L)/6)^alpha. Wu et al. 2016,
-    equation 14.
+    `next_logits` is given all beginnings as rows: sentence b's are b·beams to b·beams + beams − 1.
+    They are ranked by log p / ((5 + L)/6)^alpha, where L counts their tokens, `end` too. Wu et al.
+    2016, equation 14. Otherwise as `greedy_search`.
     """
     if beams < 1 or limit < 1:
         raise ValueError(f"needs at least 1 beam and a limit of at least 1; got {beams}, {limit}")
-    B = len(start)
-    tokens = start.repeat_interleave(beams, 0)  # (B·beams T)
-    total = torch.full((B, beams), -torch.inf, device=start.device)
-    total[:, 0] = 0.0  # the copies of the start are one beginning, not several
-    length, done = torch.zeros_like(total), torch.zeros_like(total, dtype=torch.bool)
-    rows = beams * torch.arange(B, device=start.device)[:, None]
-    while tokens.shape[1] - start.shape[1] < limit and not done.all():
-        log_p = next_logits(tokens).log_softmax(-1).unflatten(0, (B, beams))
-        log_p = log_p.masked_fill(done[..., None], -torch.inf)
-        log_p[..., end] = log_p[..., end].masked_fill(done, 0.0)  # a finished one stays, at no cost
-        length = length + ~done
-        candidates = total[..., None] + log_p  # (B beams V)
-        best = (candidates / penalty(length, alpha)[..., None]).flatten(1).topk(beams).indices
-        origin, new = best // log_p.shape[-1], best % log_p.shape[-1]
-        total, length = candidates.flatten(1).gather(1, best), length.gather(1, origin)
+    B, T = start.shape
+    row = torch.arange(B, device=start.device)[:, None]
+    tokens = start[:, None].expand(B, beams, T)
+    log_p = torch.full((B, beams), -torch.inf, device=start.device)
+    log_p[:, 0] = 0.0  # the copies of the start are one beginning, not several
+    length, done = torch.zeros_like(log_p), torch.zeros_like(log_p, dtype=torch.bool)
+    for _ in range(limit):
+        step = next_logits(tokens.flatten(0, 1)).log_softmax(-1).unflatten(0, (B, beams))
+        step = torch.where(done[..., None], only(end, step), step)
+        longer, length = log_p[..., None] + step, length + ~done  # longer: (B beams V)
+        score = longer / penalty(length, alpha)[..., None]
+        best = score.flatten(1).topk(beams).indices  # of all beginnings with all next tokens
+        origin, new = best // step.shape[-1], best % step.shape[-1]
+        tokens = torch.cat((tokens[row, origin], new[..., None]), -1)
+        log_p, length = longer.flatten(1).gather(1, best), length.gather(1, origin)
         done = done.gather(1, origin) | (new == end)
-        tokens = torch.cat((tokens[(rows + origin).flatten()], new.view(-1, 1)), 1)
-    winner = (total / penalty(length, alpha)).argmax(1)
-    return tokens[rows[:, 0] + winner, start.shape[1] :]
+        if done.all():
+            break
+    winner = (log_p / penalty(length, alpha)).argmax(1)
+    return tokens[row[:, 0], winner, T:]
+
+
+def only(end: int, like: Float[Tensor, "B N V"]) -> Float[Tensor, "B N V"]:
+    """Log probabilities after a finished sentence: `end` again, for certain."""
+    log_p = torch.full_like(like, -torch.inf)
+    log_p[..., end] = 0.0
+    return log_p
 
 
 def penalty(length: Tensor, alpha: float) -> Tensor:

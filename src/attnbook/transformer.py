@@ -40,7 +40,7 @@ class Embed(nn.Module):
         check_tokens(tokens, self.tokens.num_embeddings)
         x = self.scale * self.tokens(tokens)
         if self.positions is not None:
-            x = x + self.positions(tokens.shape[1], start)
+            x = x + self.positions(tokens.shape[1], start).to(x.dtype)
         return self.dropout(self.norm(x))
 
 
@@ -63,6 +63,12 @@ class LanguageModel(nn.Module):
         # The only position, or the newest, may see everything: it needs no mask.
         mask = causal_mask(T, start + T, tokens.device) if T > 1 else None
         return self.to_vocab(self.body(self.embed(tokens, start), mask=mask, caches=caches))
+
+    @property
+    def limit(self) -> int | None:
+        """How many positions the model has learned; None if it can read on and on."""
+        table = getattr(self.embed.positions, "table", None)
+        return None if table is None else len(table)
 
     def caches(self) -> list[KVCache]:
         """An empty cache for each block: hand them to every call for the same sequences."""
