@@ -318,8 +318,10 @@ def test_a_mask_of_any_shape_that_broadcasts_is_the_full_one(shape, axes, varian
     mask = torch.rand(shape[3 - axes :]) < 0.6
     expected = layer(x, memory, mask.expand(B, Tq, Tk))
     assert_close(layer(x, memory, mask), expected)
-    with watch(layer):
+    with watch(layer) as seen:
         assert_close(layer(x, memory, mask), expected)
+    sees_something = mask.expand(B, Tq, Tk).any(-1)[:, None].expand(B, H, Tq)
+    assert_close(seen[""].sum(-1), sees_something.double())
 
 
 @settings(max_examples=30)

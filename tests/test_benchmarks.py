@@ -1,0 +1,62 @@
+"""The benchmarks compare equals; and a block of ours costs no more than torch's layer."""
+
+import importlib
+
+import pytest
+import torch
+
+from attnbook.block import PostNorm, PreNorm
+
+
+@pytest.fixture
+def load(root, monkeypatch):
+    monkeypatch.syspath_prepend(str(root / "benchmarks"))
+    return importlib.import_module
+
+
+def test_the_ratio_is_the_firsts_time_over_the_others(load, monkeypatch):
+    timing = load("timing")
+    clock = iter(range(10**6))
+    monkeypatch.setattr(timing.time, "process_time", lambda: next(clock))
+
+    def wait(ticks):
+        return lambda: [next(clock) for _ in range(ticks)]
+
+    found = timing.compare({"ours": wait(5), "equal": wait(5), "slow": wait(11)}, 0, least=3)
+    assert found["rounds"] == 3 and found["ours"] == {"median": 6e3, "least": 6e3}
+    assert found["equal"]["ratio"] == 1 and found["slow"]["ratio"] == 0.5
+    assert found["slow"]["quartiles"] == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("way", [PreNorm, PostNorm])
+@pytest.mark.parametrize("causal", [False, True])
+def test_what_is_compared_is_equal_or_nothing_is_measured(way, causal, load, monkeypatch):
+    block = load("block")
+    found = block.measure(way, causal, B=2, T=3, width=8, heads=2, budget=0)
+    assert ("torch, is_causal" in found) == causal and found["torch"]["ratio"] > 0
+    both = block.both
+
+    def different(*sizes):
+        ours, theirs = both(*sizes)
+        torch.nn.init.zeros_(theirs.linear2.weight)
+        return ours, theirs
+
+    monkeypatch.setattr(block, "both", different)
+    with pytest.raises(AssertionError, match="not close"):
+        block.measure(way, causal, B=2, T=3, width=8, heads=2, budget=0)
+
+
+def test_written_out_attention_keeps_its_weights_and_the_fused_kernel_does_not(load):
+    attention = load("attention")
+    short, long = (attention.measure(T, budget=0) for T in (64, 256))
+    weights = attention.H * 256**2 * 4 / 2**20  # MiB
+    assert long["attend"]["MiB"] > 2 * weights
+    assert long["fused"]["MiB"] < weights
+    assert long["attend"]["MiB"] > 8 * short["attend"]["MiB"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_block_costs_no_more_than_torchs_layer(causal, load):
+    found = load("block").measure(PreNorm, causal, B=8, T=128, width=128, heads=4, budget=3)
+    assert found["torch"]["ratio"] < 1.25
