@@ -117,7 +117,7 @@ def llama(
         attention = MultiHeadAttention(width, heads, kv_heads, rotate=rotate, bias=False)
         return Block(pre(attention), pre(SwiGLU(width, hidden)))
 
-    if width % heads:
+    if heads < 1 or width % heads:
         raise ValueError(f"width {width} does not divide into {heads} heads")
     rotate = Rotary(width // heads, base)
     embed = Embed(V, width)

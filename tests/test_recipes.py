@@ -1,0 +1,274 @@
+"""The recipes are the published models: their sizes, their weights' beginnings, torch's own."""
+
+import math
+
+import jaxtyping
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.testing import assert_close
+
+from attnbook.attention import length_mask
+from attnbook.recipes import bert, gpt2, llama, vaswani_2017
+from attnbook.train import parameters, token_loss
+
+
+def size(recipe, *arguments, **named):
+    """The number of parameters, without making any."""
+    with torch.device("meta"):
+        return parameters(recipe(*arguments, **named))
+
+
+# -- sizes ------------------------------------------------------------------------------------
+
+BIG = {"source_V": 37_000, "width": 1024, "heads": 16, "hidden": 4096}
+GPT3 = {"V": 50_257, "T": 2048, "width": 12_288, "depth": 96, "heads": 96}
+LLAMA2_70B = {"width": 8192, "depth": 80, "heads": 64, "kv_heads": 8, "hidden": 28_672}
+LLAMA3_8B = {"V": 128_256, "kv_heads": 8, "hidden": 14_336, "base": 500_000.0}
+
+
+@pytest.mark.parametrize(
+    ("expected", "recipe", "named"),
+    [
+        (63_082_496, vaswani_2017, {"source_V": 37_000}),
+        (124_439_808, gpt2, {}),
+        (354_823_168, gpt2, {"width": 1024, "depth": 24, "heads": 16}),
+        (1_557_611_200, gpt2, {"width": 1600, "depth": 48, "heads": 25}),
+        (109_514_298 - 2 * 768, bert, {}),  # less two vectors for first and second sentence
+        (6_738_415_616, llama, {}),
+        (68_976_648_192, llama, LLAMA2_70B),
+        (8_030_261_248, llama, LLAMA3_8B),
+    ],
+)
+def test_published_checkpoints_have_as_many_parameters(expected, recipe, named):
+    assert size(recipe, **named) == expected
+
+
+@pytest.mark.parametrize(
+    ("millions", "recipe", "named"),
+    [(213, vaswani_2017, BIG), (175_000, gpt2, GPT3), (110, bert, {}), (6_700, llama, {})],
+)
+def test_published_sizes_to_one_percent(millions, recipe, named):
+    assert size(recipe, **named) / 1e6 == pytest.approx(millions, rel=0.01)
+
+
+def test_the_hidden_layer_of_llama_7b_is_11008_wide():
+    with torch.device("meta"):
+        gate = llama(depth=1).body.blocks[0].feedforward.part.gate
+    assert gate.out_features == 11_008
+
+
+@settings(max_examples=20)
+@given(*(st.integers(1, n) for n in (30, 9, 4, 3, 5)))
+def test_sizes_follow_the_formula(V, T, D, depth, heads):
+    """Four square matrices of attention, eight of the feed-forward network, and the small ones."""
+    C = 2 * D * heads
+    norm = 2 * C
+    block = 12 * C**2 + 9 * C + 2 * norm
+    assert size(gpt2, V, T, C, depth, heads) == V * C + T * C + depth * block + norm
+    head = C**2 + C + norm + V
+    assert size(bert, V, T, C, depth, heads) == V * C + T * C + norm + depth * block + head
+    thin = depth * (12 * C**2 + 2 * norm) + norm
+    assert size(gpt2, V, T, C, depth, heads, bias=False) == V * C + T * C + thin
+    encoder = 4 * C**2 + 4 * C + 2 * C * 7 + 7 + C + 2 * norm
+    decoder = encoder + 4 * C**2 + 4 * C + norm
+    both = depth * (encoder + decoder)
+    assert size(vaswani_2017, V, None, C, depth, heads, 7) == V * C + both
+    assert size(vaswani_2017, V, 8, C, depth, heads, 7) == (V + 8) * C + both
+    attention = 2 * C**2 + 2 * C * 2 * D  # keys and values: one head for all queries
+    per_block = attention + 3 * C * 7 + 2 * C
+    assert size(llama, V, C, depth, heads, 1, 7) == 2 * V * C + depth * per_block + C
+
+
+# -- ties and beginnings ----------------------------------------------------------------------
+
+
+def test_tied_weights_are_one_tensor():
+    model = gpt2(V=7, T=5, width=12, depth=1, heads=3)
+    assert model.to_vocab.weight is model.embed.tokens.weight
+    model = bert(7, 5, 12, 1, 3)
+    assert model.to_vocab[-1].weight is model.embed.tokens.weight
+    model = llama(7, 12, 1, 3)
+    assert model.to_vocab.weight is not model.embed.tokens.weight
+    model = vaswani_2017(7, width=12, depth=1, heads=3, hidden=5)
+    three = (model.source_embed.tokens, model.target_embed.tokens, model.to_vocab)
+    assert len({id(part.weight) for part in three}) == 1
+    model = vaswani_2017(7, 11, width=12, depth=1, heads=3, hidden=5)
+    assert model.target_embed.tokens.weight is model.to_vocab.weight
+    assert model.source_embed.tokens.weight is not model.to_vocab.weight
+
+
+def test_a_tied_weight_hears_from_both_sides():
+    model = gpt2(V=7, T=5, width=12, depth=1, heads=3)
+    model(torch.tensor([[2, 3]]))[0, :, 6].sum().backward()
+    grad = model.to_vocab.weight.grad
+    assert (grad[[2, 3, 6]] != 0).any(-1).all() and (grad[[0, 1, 4, 5]] == 0).all()
+
+
+def spread(weight):
+    return weight.detach().std().item()
+
+
+def test_gpt2_begins_small_and_smaller_where_it_adds_to_the_stream():
+    torch.manual_seed(0)
+    model = gpt2(V=300, T=200, width=96, depth=8, heads=3)
+    for name, weight in model.named_parameters():
+        added = name.endswith(("to_out.weight", "down.weight"))
+        if weight.dim() == 2:
+            assert spread(weight) == pytest.approx(0.02 / 4 if added else 0.02, rel=0.05), name
+        else:
+            assert (weight == (1 if name.endswith("gain") else 0)).all(), name
+
+
+@pytest.mark.parametrize("recipe", [bert, llama])
+def test_bert_and_llama_begin_with_one_size_for_all(recipe):
+    torch.manual_seed(0)
+    model = bert(300, 200, 96, 2, 3) if recipe is bert else llama(300, 96, 2, 3, 1)
+    for name, weight in model.named_parameters():
+        if weight.dim() == 2:
+            assert spread(weight) == pytest.approx(0.02, rel=0.05), name
+        else:
+            assert (weight == (1 if name.endswith("gain") else 0)).all(), name
+
+
+def test_vaswani_2017_begins_as_glorot_says_each_projection_for_itself():
+    torch.manual_seed(0)
+    model = vaswani_2017(300, width=96, depth=1, heads=3, hidden=200)
+    assert spread(model.to_vocab.weight) == pytest.approx(96**-0.5, rel=0.02)
+    tokens = torch.arange(300)[None]
+    assert spread(model.source_embed.scale * model.source_embed.tokens(tokens)) == pytest.approx(
+        1, rel=0.02
+    )
+    block = model.decoder.blocks[0]
+    square, wide = math.sqrt(6 / (96 + 96)), math.sqrt(6 / (96 + 200))
+    for weight, bound in [
+        (block.cross_attention.part.to_qkv.weight, square),
+        (block.attention.part.to_out.weight, square),
+        (block.feedforward.part.up.weight, wide),
+    ]:
+        assert 0.99 * bound < weight.abs().max() <= bound
+        assert spread(weight) == pytest.approx(bound / math.sqrt(3), rel=0.03)
+
+
+@pytest.mark.parametrize(
+    "model", [lambda: gpt2(97, 9, 24, 3, 3), lambda: llama(97, 24, 3, 3)], ids=["gpt2", "llama"]
+)
+def test_an_untrained_model_knows_nothing(model):
+    torch.manual_seed(0)
+    tokens = torch.randint(97, (5, 9))
+    loss = token_loss(model().eval()(tokens[:, :-1]), tokens[:, 1:]).item()
+    assert loss == pytest.approx(math.log(97), abs=0.03)
+
+
+# -- torch's own transformer --------------------------------------------------------------------
+
+
+def torchs(width, depth, heads, hidden):
+    """nn.Transformer without the norms that it puts after encoder and decoder."""
+    common = {"dropout": 0.0, "batch_first": True}
+    encoder = nn.TransformerEncoderLayer(width, heads, hidden, **common)
+    decoder = nn.TransformerDecoderLayer(width, heads, hidden, **common)
+    return nn.Transformer(
+        width,
+        heads,
+        custom_encoder=nn.TransformerEncoder(encoder, depth, enable_nested_tensor=False),
+        custom_decoder=nn.TransformerDecoder(decoder, depth),
+        batch_first=True,
+    )
+
+
+def pairs(model, reference):
+    """Our tensors beside torch's, which say the same."""
+    for ours, theirs in [
+        *zip(model.encoder.blocks, reference.encoder.layers, strict=True),
+        *zip(model.decoder.blocks, reference.decoder.layers, strict=True),
+    ]:
+        parts = [(ours.attention, theirs.self_attn, theirs.norm1)]
+        last = theirs.norm2
+        if hasattr(ours, "cross_attention"):
+            parts.append((ours.cross_attention, theirs.multihead_attn, theirs.norm2))
+            last = theirs.norm3
+        for mine, attention, norm in parts:
+            yield mine.part.to_qkv.weight, attention.in_proj_weight
+            yield mine.part.to_qkv.bias, attention.in_proj_bias
+            yield mine.part.to_out.weight, attention.out_proj.weight
+            yield mine.part.to_out.bias, attention.out_proj.bias
+            yield mine.norm.gain, norm.weight
+            yield mine.norm.shift, norm.bias
+        for mine, linear in [("up", theirs.linear1), ("down", theirs.linear2)]:
+            yield getattr(ours.feedforward.part, mine).weight, linear.weight
+            yield getattr(ours.feedforward.part, mine).bias, linear.bias
+        yield ours.feedforward.norm.gain, last.weight
+        yield ours.feedforward.norm.shift, last.bias
+
+
+def test_vaswani_2017_is_torchs_transformer_forward_and_gradient():
+    torch.manual_seed(0)
+    model = vaswani_2017(13, 11, width=12, depth=2, heads=3, hidden=17, dropout=0.0)
+    reference = torchs(12, 2, 3, 17)
+    both = list(pairs(model, reference))
+    assert {id(theirs) for _, theirs in both} == {id(w) for w in reference.parameters()}
+    with torch.no_grad():
+        for mine, theirs in both:
+            mine.copy_(theirs.normal_(std=0.4))
+    source, target = torch.randint(13, (2, 5)), torch.randint(11, (2, 7))
+    mask = length_mask(torch.tensor([5, 3]))
+    logits = model(source, mask, target)
+    output = reference(
+        model.source_embed(source),
+        model.target_embed(target),
+        tgt_mask=nn.Transformer.generate_square_subsequent_mask(7, dtype=torch.bool),
+        src_key_padding_mask=~mask,  # torch's masks are True where looking is forbidden
+        memory_key_padding_mask=~mask,
+    )
+    expected = model.to_vocab(output)
+    assert_close(logits, expected, atol=1e-5, rtol=1e-5)
+    probe = torch.randn_like(logits)
+    (logits * probe).sum().backward()
+    (expected * probe).sum().backward()
+    for mine, theirs in both:
+        assert_close(mine.grad, theirs.grad, atol=1e-4, rtol=1e-4)
+
+
+# -- and they learn -----------------------------------------------------------------------------
+
+
+def test_a_small_gpt2_learns_a_sequence_that_no_table_of_pairs_can_hold():
+    """Of 3 1 4 1 5 9 2 6 5 3 5 8, what follows 1, 5 and 3 depends on what came before."""
+    torch.manual_seed(0)
+    digits = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]])
+    model = gpt2(V=10, T=11, width=24, depth=2, heads=3, dropout=0.0)
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    for _ in range(150):
+        loss = token_loss(model(digits[:, :-1]), digits[:, 1:])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert loss < 0.05
+    assert (model(digits[:, :-1]).argmax(-1) == digits[:, 1:]).all()
+
+
+def test_dropout_acts_in_training_only():
+    tokens = torch.randint(13, (2, 5))
+    for model in (gpt2(13, 5, 12, 1, 3, dropout=0.5), bert(13, 5, 12, 1, 3, dropout=0.5)):
+        assert not torch.equal(model(tokens), model(tokens))
+        model.eval()
+        assert torch.equal(model(tokens), model(tokens))
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        lambda: vaswani_2017(5, width=30, heads=4),
+        lambda: gpt2(5, 5, 30, 1, 4),
+        lambda: bert(5, 5, 30, 1, 4),
+        lambda: llama(5, 30, 1, 4),
+        lambda: llama(5, 30, 1, 0),
+    ],
+)
+def test_a_width_that_does_not_divide_is_refused_by_both_numbers(monkeypatch, recipe):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    with pytest.raises(ValueError, match=r"width 30 does not divide into [04] heads"):
+        recipe()
