@@ -626,6 +626,32 @@ def test_token_loss_of_nothing_known_is_the_log_of_the_vocabulary():
     )
 
 
+def test_label_smoothing_is_the_loss_against_a_mixture():
+    """With ¼ to share among three tokens the true one is expected with 10/12, the others with 1/12.
+
+    The masked place, whose loss would be huge, counts for nothing, smoothed or not.
+    """
+    chances = torch.tensor([[[0.5, 0.25, 0.25], [0.125, 0.125, 0.75], [1.0, 1e-30, 1e-30]]])
+    logits, targets = torch.log(chances), torch.tensor([[0, 1, 2]])
+    mask = torch.tensor([[True, True, False]])
+    surprise = -chances.log() / math.log(2)
+    mixture = torch.tensor([[10, 1, 1], [1, 10, 1]]) / 12
+    bits = (mixture * surprise[0, :2]).sum(-1).mean().item()
+    smoothed = token_loss(logits, targets, mask, smoothing=0.25).item()
+    assert smoothed == pytest.approx(bits * math.log(2), rel=1e-5)
+    assert token_loss(logits, targets, mask, smoothing=0.0) == token_loss(logits, targets, mask)
+
+
+def test_with_label_smoothing_to_be_certain_is_not_best():
+    """The smallest loss is where the chances are the mixture, and it is the mixture's entropy."""
+    mixture = torch.tensor([[0.8, 0.1, 0.1]])
+    best = token_loss(mixture.log(), torch.tensor([0]), smoothing=0.3)
+    assert best.item() == pytest.approx(-(mixture * mixture.log()).sum().item(), rel=1e-5)
+    for chances in ([[0.9, 0.05, 0.05]], [[0.7, 0.15, 0.15]], [[0.999, 0.0005, 0.0005]]):
+        logits = torch.tensor(chances).log()
+        assert token_loss(logits, torch.tensor([0]), smoothing=0.3) > best
+
+
 def test_token_loss_refuses_what_does_not_fit():
     with pytest.raises(ValueError, match="mask is False everywhere"):
         token_loss(torch.zeros(2, 7), torch.tensor([1, 2]), torch.zeros(2, dtype=torch.bool))
