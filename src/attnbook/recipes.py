@@ -4,6 +4,7 @@ Defaults are the published sizes. Two models differ in what their recipes differ
 """
 
 import math
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -58,7 +59,8 @@ def gpt2(
     dropout: float = 0.1,
     bias: bool = True,
 ) -> LanguageModel:
-    """Radford et al. 2019, section 2.3 and table 2, the smallest: 124 million parameters."""
+    """Radford et al. 2019, section 2.3 and table 2, the smallest: 124 million parameters
+    (the paper says 117)."""
 
     def pre(part):
         return PreNorm(part, LayerNorm(width), dropout)
@@ -82,7 +84,8 @@ def bert(
     heads: int = 12,
     dropout: float = 0.1,
 ) -> MaskedLanguageModel:
-    """Devlin et al. 2019, section 3, BERT-base: 110 million parameters with its pooler."""
+    """Devlin et al. 2019, section 3, BERT-base with the head of its first task: 110 million
+    parameters. Every token counts as one of the first sentence, so no vector says so."""
     norm = partial(LayerNorm, width, eps=1e-12)
 
     def post(part):
@@ -134,7 +137,7 @@ def tied(embed: Embed, bias: bool = False) -> nn.Linear:
     return to_vocab
 
 
-def initialise(model: nn.Module, matrix, embedding_std: float = 0.02) -> nn.Module:
+def initialise(model: nn.Module, matrix: Callable, embedding_std: float = 0.02) -> nn.Module:
     """Random starting values: `matrix(name, weight)` for linear maps, zeros for their biases."""
     for name, part in model.named_modules():
         if isinstance(part, nn.Linear):
