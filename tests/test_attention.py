@@ -27,7 +27,7 @@ from attnbook.heads import watch
 from attnbook.positions import Alibi, RelativeBias, Rotary
 
 B, Tq, Tk, D, Dv = 2, 3, 5, 7, 11
-C, H = 12, 3  # heads of width 4
+C, H = 24, 4  # heads of width 6
 
 
 def qkv():
@@ -196,12 +196,12 @@ def relative_bias(heads=H):
 
 VARIANTS = {
     "plain": dict,
-    "grouped": lambda: {"kv_heads": 1},
+    "grouped": lambda: {"kv_heads": 2},
     "rotary": lambda: {"rotate": Rotary(C // H)},
     "relative": lambda: {"relative": relative_bias()},
     "alibi": lambda: {"relative": Alibi(H)},
     "all, no bias": lambda: {
-        "kv_heads": 1,
+        "kv_heads": 2,
         "rotate": Rotary(C // H),
         "relative": relative_bias(),
         "bias": False,
@@ -210,7 +210,7 @@ VARIANTS = {
 variants = pytest.mark.parametrize("options", VARIANTS.values(), ids=VARIANTS)
 
 
-@pytest.mark.parametrize("kv_heads", [3, 1])
+@pytest.mark.parametrize("kv_heads", [4, 2, 1])
 @pytest.mark.parametrize("cross", [False, True])
 def test_many_heads_are_a_loop_over_single_ones(cross, kv_heads):
     layer, x, memory = layer_and_inputs(kv_heads=kv_heads)
@@ -281,20 +281,22 @@ def test_a_query_that_may_see_nothing_gives_the_bias_of_to_out(options):
 
 
 def test_shared_keys_are_the_same_keys_several_times():
-    grouped, x, memory = layer_and_inputs(kv_heads=1)
+    grouped, x, memory = layer_and_inputs(kv_heads=2)
+
+    def repeated(rows):
+        return rows.unflatten(0, (2, -1)).repeat_interleave(H // 2, 0).flatten(0, 1)
+
     layer = MultiHeadAttention(C, H).double()
-    for mine, theirs in zip(layer.parameters(), grouped.parameters(), strict=True):
-        if mine.shape == theirs.shape:
-            mine.data = theirs.data.clone()
-        else:  # the rows for queries, keys and values
-            q, k, v = theirs.data.split(grouped.widths)
-            mine.data = torch.cat((q, *[k] * H, *[v] * H))
+    layer.to_out.load_state_dict(grouped.to_out.state_dict())
+    for name, theirs in grouped.to_qkv.named_parameters():
+        q, k, v = theirs.data.split(grouped.widths)
+        getattr(layer.to_qkv, name).data = torch.cat((q, repeated(k), repeated(v)))
     assert_close(layer(x, memory), grouped(x, memory))
-    of_k, of_v = (part.view(H, C // H, C) for part in by_weight(layer, x, memory).split(C)[1:])
-    q, k, v = by_weight(grouped, x, memory).split(grouped.widths)
-    assert_close(of_k.sum(0), k)
-    assert_close(of_v.sum(0), v)
-    assert_close(by_weight(layer, x, memory)[:C], q)
+    q, *of_k_and_v = by_weight(grouped, x, memory).split(grouped.widths)
+    alone, *of_heads = by_weight(layer, x, memory).split(C)
+    assert_close(alone, q)
+    for shared, each in zip(of_k_and_v, of_heads, strict=True):
+        assert_close(each.unflatten(0, (2, H // 2, -1)).sum(1).flatten(0, 1), shared)
 
 
 def by_weight(layer, x, memory):
@@ -302,7 +304,7 @@ def by_weight(layer, x, memory):
 
 
 def test_one_product_for_all_is_three_products():
-    layer, x, _ = layer_and_inputs(kv_heads=1)
+    layer, x, _ = layer_and_inputs(kv_heads=2)
     assert_close(layer(x), layer(x, x))
     for mine, apart in zip(layer.project(x), layer.project(x, x), strict=True):
         assert_close(mine, apart)
@@ -360,7 +362,7 @@ def test_attention_in_pieces_with_a_cache_is_attention_at_once(data):
 
 
 def test_gradients_are_those_of_finite_differences():
-    layer, x, memory = layer_and_inputs(kv_heads=1, relative=relative_bias())
+    layer, x, memory = layer_and_inputs(kv_heads=2, relative=relative_bias())
     mask = some_mask()
     mask[0, 0] = False
     assert torch.autograd.gradcheck(lambda x, memory: layer(x, memory, mask), (x, memory))
@@ -415,8 +417,8 @@ def test_bad_input_is_named(monkeypatch):
 def test_bad_input_to_many_heads_is_named_before_any_work(monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     for heads, kv_heads, message in [
-        (5, None, "width 12 does not divide into 5 heads"),
-        (0, None, "width 12 does not divide into 0 heads"),
+        (5, None, "width 24 does not divide into 5 heads"),
+        (0, None, "width 24 does not divide into 0 heads"),
         (6, 4, "6 query heads cannot share 4 key heads"),
         (3, 0, "3 query heads cannot share 0 key heads"),
     ]:
@@ -427,8 +429,8 @@ def test_bad_input_to_many_heads_is_named_before_any_work(monkeypatch):
     cache = KVCache()
     cache.length = 4
     for inputs, message in [
-        ((x[..., :7],), "x has width 7, this layer has width 12"),
-        ((x, memory[..., :7]), "memory has width 7, this layer has width 12"),
+        ((x[..., :7],), "x has width 7, this layer has width 24"),
+        ((x, memory[..., :7]), "memory has width 7, this layer has width 24"),
         ((x, memory[:1]), "2 sequences look at a memory of 1"),
         ((x, memory, torch.ones(Tq, Tk)), "a mask is boolean.*float32"),
         ((x, memory, causal_mask(Tq)), r"mask \(3, 3\) does not fit scores \(2, 3, 5\)"),
@@ -437,6 +439,6 @@ def test_bad_input_to_many_heads_is_named_before_any_work(monkeypatch):
     ]:
         with pytest.raises(ValueError, match=message):
             layer(*inputs)
-    rotary, x, _ = layer_and_inputs(rotate=Rotary(6))
-    with pytest.raises(ValueError, match="heads have width 4, this rotation has width 6"):
+    rotary, x, _ = layer_and_inputs(rotate=Rotary(8))
+    with pytest.raises(ValueError, match="heads have width 6, this rotation has width 8"):
         rotary(x)
