@@ -40,7 +40,7 @@ class Embed(nn.Module):
         check_tokens(tokens, self.tokens.num_embeddings)
         x = self.scale * self.tokens(tokens)
         if self.positions is not None:
-            x = x + self.positions(tokens.shape[1], start).to(x.dtype)
+            x = x + self.positions(tokens.shape[1], start)
         return self.dropout(self.norm(x))
 
 
