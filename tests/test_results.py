@@ -1,25 +1,50 @@
 """Measured runs: each says where it comes from, and the book quotes what is stored."""
 
+import importlib
 import json
+import math
+import os
+import sys
 
 import nbformat
 import pytest
+import torch
 
 from attnbook.data import pairs
+from attnbook.train import parameters
+
+RECURRENT = {"cho_2014", "bahdanau_2015"}
+
+
+def stored(root, folder):
+    return {
+        path: json.loads(path.read_text("utf-8")) for path in root.glob(f"results/{folder}/*.json")
+    }
 
 
 @pytest.fixture(scope="module")
 def runs(root):
-    return {
-        path: json.loads(path.read_text("utf-8"))
-        for path in root.glob("results/translation/*.json")
-    }
+    return stored(root, "translation")
+
+
+@pytest.fixture(scope="module")
+def shakespeare(root):
+    return stored(root, "shakespeare")
+
+
+@pytest.fixture
+def script(root, monkeypatch):
+    """`script(name)` imports a script of results/, which finds its neighbours as if it were run."""
+    monkeypatch.syspath_prepend(str(root / "results"))
+    yield importlib.import_module
+    for name in ("translation", "shakespeare", "provenance"):
+        sys.modules.pop(name, None)
 
 
 def test_there_are_runs_with_and_without_attention(runs):
     measured = {(run["config"]["corpus"], run["config"]["model"]) for run in runs.values()}
-    models = {"cho_2014", "bahdanau_2015"}
-    assert measured == {(corpus, m) for corpus in ("multi30k-de-en", "fra-eng") for m in models}
+    both = {(corpus, m) for corpus in ("multi30k-de-en", "fra-eng") for m in RECURRENT}
+    assert measured == both | {("multi30k-de-en", "vaswani_2017")}
 
 
 def test_a_run_names_its_command_seed_machine_versions_and_date(runs):
@@ -33,12 +58,51 @@ def test_a_run_names_its_command_seed_machine_versions_and_date(runs):
         assert "case:lc" in run["signature"] and "tok:13a" in run["signature"]
 
 
+def test_a_command_given_again_finds_its_own_run(runs, script):
+    """The options of a stored command, completed by the model's plan, are the stored settings."""
+    translation = script("translation")
+    for run in runs.values():
+        options = translation.arguments().parse_args(run["provenance"]["command"].split()[2:])
+        assert list(translation.chosen(options).items()) == list(run["config"].items())
+
+
+def test_numbers_of_parameters_are_those_of_the_models(runs, script):
+    if not os.environ.get("ATTNBOOK_DATA"):
+        pytest.skip("set ATTNBOOK_DATA: the sizes of the vocabularies are the corpora's")
+    corpora = {run["config"]["corpus"]: None for run in runs.values()}
+    corpora = {name: pairs.load(name) for name in corpora}
+    for run in runs.values():
+        with torch.device("meta"):
+            model = script("translation").build(run["config"], corpora[run["config"]["corpus"]])
+        assert parameters(model) == run["parameters"]
+
+
+def test_a_translation_run_is_in_order(runs):
+    """As many steps as said, evaluated from first to last, learning, and a BLEU of the test set."""
+    for run in runs.values():
+        steps, losses = zip(*run["validation"], strict=True)
+        assert steps[-1] == run["steps"] and list(steps) == sorted(set(steps))
+        assert losses[-1] < losses[0]
+        assert all(0 < run[name] < 100 for name in ("bleu", "bleu_beams") if name in run)
+        assert ("bleu_beams" in run) == ("beams" in run["config"])
+        assert all(example["translation"] for example in run["examples"])
+
+
+def test_the_transformer_beats_recurrent_networks_with_no_more_than_9_million_parameters(runs):
+    multi30k = [run for run in runs.values() if run["config"]["corpus"] == "multi30k-de-en"]
+    (transformer,) = (run for run in multi30k if run["config"]["model"] == "vaswani_2017")
+    others = [run["bleu"] for run in multi30k if run is not transformer]
+    assert transformer["parameters"] <= 9_000_000
+    assert transformer["bleu"] > max(others)
+    assert transformer["bleu_beams"] > 36.5  # published for pytorch-seq2seq's, which is greedy
+
+
 def test_two_models_of_one_corpus_were_trained_alike(runs):
     for corpus in ("multi30k-de-en", "fra-eng"):
         plans = [
             {name: value for name, value in run["config"].items() if name != "model"}
             for run in runs.values()
-            if run["config"]["corpus"] == corpus
+            if run["config"]["corpus"] == corpus and run["config"]["model"] in RECURRENT
         ]
         assert plans[0] == plans[1]
 
@@ -69,9 +133,62 @@ def test_the_table_in_chapter_2_is_what_is_stored(runs, root):
             f"{run['bleu']:.1f}",
         )
         for run in runs.values()
+        if run["config"]["model"] in RECURRENT
     }
     found = {}
     for row in rows:
         corpus, model, *numbers = (part.strip() for part in row.strip("|").split("|"))
         found[corpus.split()[-1], model] = tuple(numbers)
     assert found == expected
+
+
+def test_shakespeare_runs_say_where_they_come_from(shakespeare, script):
+    script = script("shakespeare")
+    for path, run in shakespeare.items():
+        config, origin = run["config"], run["provenance"]
+        options = script.arguments().parse_args(origin["command"].split()[2:])
+        assert script.chosen(options) == config
+        assert path.stem == script.named(config)
+        assert all(origin[name] for name in ("date", "commit", "processor", "python"))
+
+
+def test_both_recipes_have_the_same_number_of_parameters(shakespeare, script):
+    script = script("shakespeare")
+    for run in shakespeare.values():
+        with torch.device("meta"):
+            model = script.build(run["config"], run["symbols"])
+        assert parameters(model) == run["parameters"]
+    cpu = [run for run in shakespeare.values() if run["config"]["setting"] == "cpu"]
+    assert {run["parameters"] for run in cpu} == {805_248}
+    assert {run["config"]["recipe"] for run in cpu} == {"gpt2", "llama"}
+
+
+def test_a_shakespeare_run_is_in_order(shakespeare):
+    """Evaluated every so many steps to the last, and the last number is the one quoted."""
+    for run in shakespeare.values():
+        config = run["config"]
+        steps, losses = zip(*run["validation"], strict=True)
+        due = range(config["every"], config["steps"] + 1, config["every"])
+        assert steps == tuple(sorted({*due, config["steps"]}))
+        assert (losses[-1], min(losses)) == (run["validation_loss"], run["best_validation_loss"])
+        assert losses[-1] < run["chance"] == round(math.log(run["symbols"]), 4)
+        assert run["sample"].startswith("\n")
+
+
+def losses(runs, **settings):
+    """The last held-out losses of the runs with these settings."""
+    found = [run for run in runs.values() if settings.items() <= run["config"].items()]
+    return [run["validation_loss"] for run in found]
+
+
+def test_with_nanogpts_numbers_the_loss_is_nanogpts(shakespeare):
+    """1.898 on the whole split, for which its own estimate from 20 batches is 1.886."""
+    found = losses(shakespeare, setting="cpu", recipe="gpt2", steps=2000, lr=1e-3)
+    assert found and all(abs(value - 1.898) < 0.02 for value in found)
+
+
+def test_nanogpts_loss_is_beaten_in_as_many_steps_and_by_llama_in_half(shakespeare):
+    plans = {"recipe": "gpt2", "steps": 2000}, {"recipe": "llama", "steps": 1000}
+    for plan in plans:
+        found = losses(shakespeare, setting="cpu", lr=3e-3, **plan)
+        assert found and max(found) < 1.886
