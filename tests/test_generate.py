@@ -335,6 +335,20 @@ def test_the_length_penalty_by_hand():
     assert without_tail(long[0]) == (2, 2, 2, END)
 
 
+def test_beginnings_are_ranked_with_the_length_penalty_on_the_way_too():
+    """Ended sentences are dropped when longer ones rank higher, even if those turn out worse."""
+    chances = torch.full((3, 70), 1 / 70)  # after 3 and 4 everything is as likely
+    chances[0] = torch.eye(70)[END] * 0.4 + torch.eye(70)[2] * 0.6
+    chances[1] = torch.eye(70)[3] * 0.51 + torch.eye(70)[4] * 0.49
+
+    def next_logits(tokens):
+        return chances[[{BEGIN: 0, 2: 1}.get(token, 2) for token in tokens[:, -1].tolist()]].log()
+
+    start = torch.tensor([[BEGIN]])
+    assert beam_search(next_logits, start, END, 3, beams=2, alpha=6.0)[0, 0] == 2
+    assert beam_search(next_logits, start, END, 3, beams=3, alpha=6.0)[0, 0] == END
+
+
 def test_searches_stop_when_all_rows_have_ended():
     calls = []
 
