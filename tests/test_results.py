@@ -188,7 +188,13 @@ def test_with_nanogpts_numbers_the_loss_is_nanogpts(shakespeare):
 
 
 def test_nanogpts_loss_is_beaten_in_as_many_steps_and_by_llama_in_half(shakespeare):
-    plans = {"recipe": "gpt2", "steps": 2000}, {"recipe": "llama", "steps": 1000}
-    for plan in plans:
-        found = losses(shakespeare, setting="cpu", lr=3e-3, **plan)
-        assert found and max(found) < 1.886
+    """`gpt2` needs a larger learning rate for it, `llama` does not."""
+    plans = ("gpt2", 2000, 3e-3), ("llama", 1000, 3e-3), ("llama", 1000, 1e-3)
+    for recipe, steps, lr in plans:
+        found = losses(shakespeare, setting="cpu", recipe=recipe, steps=steps, lr=lr)
+        assert len(found) >= 2 and max(found) < 1.886
+
+
+def test_the_larger_rate_alone_does_not_take_gpt2_there_in_half_the_steps(shakespeare):
+    found = losses(shakespeare, setting="cpu", recipe="gpt2", steps=1000, lr=3e-3)
+    assert found and min(found) > 1.886
