@@ -71,6 +71,19 @@ def test_arrow_keys_move_the_query_and_the_sentence_follows(page):
     assert page.locator("attn-lookup p").inner_text() != before
 
 
+def test_the_query_and_the_mean_are_called_as_the_chapter_calls_them(chromium, page):
+    assert page.locator("attn-lookup p").inner_text().startswith("Decoder state (")
+    other = chromium.new_page()
+    named = Lookup(WORDS, STATES, torch.zeros(2), names=("query", "<output>"))
+    other.set_content(f"<!doctype html><title>names</title>{named._repr_html_()}")
+    assert other.locator("attn-lookup circle[role=slider]").get_attribute("aria-label") == (
+        "query, moved with the arrow keys"
+    )
+    line = other.locator("attn-lookup p").inner_text()
+    assert line.startswith("Query (0.0, 0.0)") and "; <output> (" in line
+    other.close()
+
+
 def test_dragging_follows_the_pointer(page):
     page.evaluate("document.querySelector('attn-lookup').place([0, 0])")
     box = page.locator("attn-lookup circle[role=slider]").bounding_box()

@@ -20,10 +20,10 @@ const toY = (y) => SIZE / 2 - (y / REACH) * (SIZE / 2);
 
 class Lookup extends Explorable {
   build() {
-    const { words, states, query, additive } = this.numbers;
+    const { words, states, query, additive, names } = this.numbers;
     this.query = [...query];
     this.score = this.choice("score", additive ? ["additive", "dot"] : ["dot"]);
-    const picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${SIZE}`, role: "group", "aria-label": "states in the plane, and weights" }, this.card);
+    const picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${SIZE}`, role: "group", "aria-label": "the words in the plane, and their weights" }, this.card);
     svg("rect", { x: 1, y: 1, width: SIZE - 2, height: SIZE - 2, fill: "none", stroke: "#999" }, picture);
     svg("path", { d: `M0 ${SIZE / 2}H${SIZE}M${SIZE / 2} 0V${SIZE}`, stroke: "#ddd" }, picture);
     this.rays = states.map(() => svg("line", { stroke: "#D55E00" }, picture));
@@ -32,11 +32,11 @@ class Lookup extends Explorable {
       svg("text", { x: toX(x) + 9, y: toY(y) - 8 }, picture, words[i]);
     });
     this.mean = svg("rect", { width: 13, height: 13, fill: "#332288" }, picture);
-    this.meanName = svg("text", {}, picture, "context");
+    this.meanName = svg("text", {}, picture, names[1]);
     this.handle = svg("circle", {
-      r: 11, fill: "#0072B2", tabindex: 0, role: "slider", "aria-label": "decoder state, moved with the arrow keys", style: "cursor: grab",
+      r: 11, fill: "#0072B2", tabindex: 0, role: "slider", "aria-label": `${names[0]}, moved with the arrow keys`, style: "cursor: grab",
     }, picture);
-    this.handleName = svg("text", { "pointer-events": "none" }, picture, "decoder state");
+    this.handleName = svg("text", { "pointer-events": "none" }, picture, names[0]);
     const row = SIZE / (words.length + 1);
     this.bars = words.map((word, i) => {
       const y = row * (i + 0.6);
@@ -107,7 +107,8 @@ class Lookup extends Explorable {
     const at = this.query.map((value) => value.toFixed(1)).join(", ");
     this.handle.setAttribute("aria-valuetext", `(${at})`);
     this.handle.setAttribute("aria-valuenow", this.query[0].toFixed(1));
-    this.line.textContent = `Decoder state (${at}): most weight on “${this.numbers.words[best]}”, ${weights[best].toFixed(2)}; context (${context.map((value) => value.toFixed(2)).join(", ")}).`;
+    const [asks, mean] = this.numbers.names;
+    this.line.textContent = `${asks[0].toUpperCase()}${asks.slice(1)} (${at}): most weight on “${this.numbers.words[best]}”, ${weights[best].toFixed(2)}; ${mean} (${context.map((value) => value.toFixed(2)).join(", ")}).`;
   }
 }
 

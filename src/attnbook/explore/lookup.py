@@ -1,4 +1,4 @@
-"""Explorable: move a decoder state in the plane; see weights and context follow."""
+"""Explorable: move a query in the plane; see the weights and their mean follow."""
 
 import html
 
@@ -14,18 +14,27 @@ class Lookup(Explorable):
 
     `words` name the `states` (Tk, 2); `query` (2,) is where the query starts; `additive`, if given,
     is an `AdditiveScores(2, 2, width)` whose weights the element uses; the other score is the dot.
+    `names` is what the picture calls the query and the weighted mean.
     """
 
     tag = "lookup"
 
-    def __init__(self, words: list[str], states: Tensor, query: Tensor, additive=None):
+    def __init__(
+        self,
+        words: list[str],
+        states: Tensor,
+        query: Tensor,
+        additive=None,
+        names: tuple[str, str] = ("decoder state", "context"),
+    ):
         if tuple(states.shape) != (len(words), 2):
             raise ValueError(
                 f"{len(words)} words need states ({len(words)}, 2), not {tuple(states.shape)}"
             )
         if tuple(query.shape) != (2,):
             raise ValueError(f"the query has 2 coordinates, not shape {tuple(query.shape)}")
-        self.words, self.states, self.query, self.additive = words, states, query, additive
+        self.words, self.states, self.query = words, states, query
+        self.additive, self.names = additive, names
 
     def weights(self, query: Tensor, score: str = "dot") -> Tensor:
         """The attention weights (Tk,) at this query, as the browser must compute them."""
@@ -38,6 +47,7 @@ class Lookup(Explorable):
             "words": self.words,
             "states": rounded(self.states),
             "query": rounded(self.query),
+            "names": list(self.names),
         }
         if isinstance(self.additive, AdditiveScores):
             W, U, v = (part.weight for part in self.additive.children())
