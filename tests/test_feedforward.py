@@ -1,13 +1,22 @@
 import jaxtyping
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from attnbook.feedforward import MLP, SwiGLU, swiglu_hidden
+from attnbook.feedforward import (
+    MLP,
+    MixtureOfExperts,
+    SwiGLU,
+    active_parameters,
+    balance_loss,
+    expert_shares,
+    swiglu_hidden,
+)
+from attnbook.heads import watch
 
 B, T, C, HIDDEN = 2, 3, 5, 7
 ACTIVATIONS = [None, nn.GELU(), nn.GELU(approximate="tanh")]
@@ -85,7 +94,160 @@ def test_autocast_is_close(part):
     assert_close(output.float(), part(x), atol=0.03, rtol=0)
 
 
+# -- a mixture of experts -----------------------------------------------------------------------
+
+E = 4
+
+
+def mixture(active=2, experts=E, hidden=HIDDEN):
+    torch.manual_seed(0)
+    layer = MixtureOfExperts([SwiGLU(C, hidden) for _ in range(experts)], C, active)
+    with torch.no_grad():
+        layer.router.weight.normal_()
+    return layer
+
+
+def all_on_all(layer, x):
+    """Every expert works on every token; what was not chosen is multiplied by 0."""
+    logits = layer.router(x)
+    kept = logits >= logits.topk(layer.active).values[..., -1:]
+    shares = logits.masked_fill(~kept, -torch.inf).softmax(-1)
+    return sum(shares[..., e, None] * expert(x) for e, expert in enumerate(layer.experts))
+
+
+@pytest.mark.parametrize("active", [1, 2, 3, 4])
+def test_a_mixture_is_all_experts_on_all_tokens_with_most_shares_zero(active):
+    layer = mixture(active).double()
+    x, y = (torch.randn(B, T, C, dtype=torch.float64) for _ in range(2))
+    y = x.clone().requires_grad_()
+    x.requires_grad_()
+    assert_close(layer(x), all_on_all(layer, y))
+    probe = torch.randn_like(x)
+    ours = torch.autograd.grad((layer(x) * probe).sum(), [x, *layer.parameters()])
+    theirs = torch.autograd.grad((all_on_all(layer, y) * probe).sum(), [y, *layer.parameters()])
+    assert_close(ours, theirs)
+
+
+@settings(max_examples=20)
+@given(st.integers(1, 5), st.integers(1, 30), st.integers(0, 10**6), st.data())
+def test_an_expert_works_only_on_the_tokens_that_chose_it(experts, N, seed, data):
+    active = data.draw(st.integers(1, experts))
+    layer, rows = mixture(active, experts), [0] * experts
+    for e, expert in enumerate(layer.experts):
+        expert.register_forward_pre_hook(
+            lambda _, inputs, e=e: rows.__setitem__(e, len(inputs[0]))  # how many tokens came
+        )
+    x = torch.randn(N, C, generator=torch.Generator().manual_seed(seed))
+    with watch(layer, MixtureOfExperts) as seen:
+        layer(x)
+    assert sum(rows) == active * N
+    assert_close(torch.tensor(rows) / N, expert_shares(seen[""], active))
+
+
+def test_a_mixture_by_hand():
+    """Two experts: x and -10 x. The router's logits are x and 0."""
+    layer = MixtureOfExperts([nn.Linear(1, 1, bias=False) for _ in range(2)], 1, active=1)
+    layer.experts[0].weight.data, layer.experts[1].weight.data = torch.eye(1), -10 * torch.eye(1)
+    layer.router.weight.data = torch.tensor([[1.0], [0.0]])
+    x = torch.tensor([[3.0], [-2.0]])
+    assert_close(layer(x), torch.tensor([[3.0], [20.0]]))
+    layer.active = 2
+    share = 1 / (1 + torch.exp(-x))
+    assert_close(layer(x), share * x - (1 - share) * 10 * x)
+
+
+def test_equal_experts_are_one_expert():
+    layer, x = mixture(), torch.randn(B, T, C)
+    for expert in layer.experts:
+        expert.load_state_dict(layer.experts[0].state_dict())
+    assert_close(layer(x), layer.experts[0](x))
+
+
+def test_watching_a_mixture_shows_its_chances_and_changes_nothing():
+    model, x = nn.Sequential(mixture(), mixture(3)), torch.randn(B, T, C)
+    before = model(x)
+    with watch(model, MixtureOfExperts) as seen:
+        assert_close(model(x), before)
+    assert set(seen) == {"0", "1"}
+    assert_close(seen["0"], model[0].router(x).softmax(-1))
+    assert model[0].see is None
+
+
+def test_only_the_chosen_get_a_gradient():
+    layer, x = mixture(active=1, experts=3), torch.randn(1, C)
+    chosen = layer.router(x).argmax().item()
+    layer(x).sum().backward()
+    for e, expert in enumerate(layer.experts):
+        assert (expert.down.weight.grad.abs().max() > 0) == (e == chosen)
+
+
+def test_balance_by_hand():
+    """All four tokens to the first expert, with chance 1: as uneven as it gets. Then two each."""
+    one = torch.tensor([[1.0, 0.0]]).expand(4, 2)
+    assert balance_loss(one, 1) == 2 and expert_shares(one, 1).tolist() == [1, 0]
+    half = torch.tensor([[0.9, 0.1], [0.1, 0.9]]).repeat(2, 1)
+    assert_close(balance_loss(half, 1), torch.tensor(1.0))
+    assert expert_shares(half, 1).tolist() == [0.5, 0.5]
+    assert_close(balance_loss(half, 2), torch.tensor(2.0))
+
+
+@given(st.integers(1, 6), st.integers(0, 10**6), st.data())
+def test_the_balance_loss_is_transformers_and_stays_in_its_bounds(experts, seed, data):
+    theirs = pytest.importorskip("transformers.models.mixtral.modeling_mixtral")
+    active = data.draw(st.integers(1, experts))
+    logits = 3 * torch.randn(2, 5, experts, generator=torch.Generator().manual_seed(seed))
+    loss = balance_loss(logits.softmax(-1), active)
+    flat = logits.flatten(0, 1)
+    assert_close(loss, theirs.load_balancing_loss_func((flat,), experts, active))
+    assert expert_shares(logits.softmax(-1), active).sum() == pytest.approx(active)
+    assert 0 <= loss <= experts + 1e-5
+
+
+def test_one_step_down_the_balance_loss_takes_chance_from_the_busy_expert():
+    logits = torch.tensor([[2.0, 0, 0], [2, 0, 0], [2, 0, 0], [0, 2, 0]], requires_grad=True)
+    balance_loss(logits.softmax(-1), 1).backward()
+    assert (logits.grad[:3, 0] > 0).all() and (logits.grad[:, 2] < 0).all()
+
+
+def test_training_on_the_balance_loss_balances():
+    layer = mixture(active=1).requires_grad_()
+    x = torch.randn(200, C) + 2  # a shift that all tokens share sends most to the same expert
+    optimizer = torch.optim.Adam([layer.router.weight], lr=0.03)
+    busiest = []
+    for _ in range(100):
+        with watch(layer, MixtureOfExperts) as seen:
+            layer(x)
+        busiest.append(expert_shares(seen[""], 1).max().item())
+        optimizer.zero_grad()
+        balance_loss(seen[""], 1).backward()
+        optimizer.step()
+    assert busiest[0] > 0.6 and busiest[-1] < 0.4
+
+
+def test_parameters_active_and_idle():
+    layer = mixture(active=1, experts=3)
+    one = count(layer.experts[0])
+    assert count(layer) == 3 * one + 3 * C
+    assert active_parameters(layer) == one + 3 * C
+    assert active_parameters(nn.Sequential(MLP(C, 2), layer)) == count(MLP(C, 2)) + one + 3 * C
+
+
+def test_autocast_is_close_in_a_mixture():
+    layer, x = mixture(), torch.randn(B, T, C)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output = layer(x)
+    assert_close(output.float(), layer(x), atol=0.05, rtol=0)
+
+
 def test_bad_input_is_named(monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     with pytest.raises(ValueError, match="at least 1; got 0"):
         swiglu_hidden(8, 0)
+    for active in (0, 3):
+        with pytest.raises(ValueError, match=f"to {active} of 2 experts"):
+            mixture(active, 2)
+        with pytest.raises(ValueError, match=f"to {active} of 2 experts"):
+            balance_loss(torch.ones(3, 2), active)
+    odd = MixtureOfExperts([nn.Linear(2, 2, bias=False), nn.Linear(2, 2)], 2)
+    with pytest.raises(ValueError, match="experts of 4 and 6 numbers"):
+        active_parameters(odd)

@@ -11,7 +11,9 @@ from torch import nn
 from torch.testing import assert_close
 
 from attnbook.attention import length_mask
-from attnbook.recipes import bert, gpt2, llama, vaswani_2017
+from attnbook.feedforward import MixtureOfExperts, active_parameters, balance_loss
+from attnbook.heads import watch
+from attnbook.recipes import bert, gpt2, llama, mixtral, vaswani_2017
 from attnbook.train import parameters, token_loss
 
 
@@ -40,6 +42,7 @@ LLAMA3_8B = {"V": 128_256, "kv_heads": 8, "hidden": 14_336, "base": 500_000.0}
         (6_738_415_616, llama, {}),
         (68_976_648_192, llama, LLAMA2_70B),
         (8_030_261_248, llama, LLAMA3_8B),
+        (46_702_792_704, mixtral, {}),
     ],
 )
 def test_published_checkpoints_have_as_many_parameters(expected, recipe, named):
@@ -52,6 +55,12 @@ def test_published_checkpoints_have_as_many_parameters(expected, recipe, named):
 )
 def test_published_sizes_to_one_percent(millions, recipe, named):
     assert size(recipe, **named) / 1e6 == pytest.approx(millions, rel=0.01)
+
+
+def test_of_mixtrals_parameters_little_more_than_a_quarter_work_on_a_token():
+    """Jiang et al. 2024, section 2.1 and the announcement: 46.7 billion, 12.9 billion active."""
+    with torch.device("meta"):
+        assert active_parameters(mixtral()) / 1e9 == pytest.approx(12.9, abs=0.05)
 
 
 def test_the_hidden_layer_of_llama_7b_is_11008_wide():
@@ -230,6 +239,75 @@ def test_vaswani_2017_is_torchs_transformer_forward_and_gradient():
     (expected * probe).sum().backward()
     for mine, theirs in both:
         assert_close(mine.grad, theirs.grad, atol=1e-4, rtol=1e-4)
+
+
+# -- Mixtral of transformers ----------------------------------------------------------------------
+
+MIXTRAL = {
+    "vocab_size": 13,
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+    "intermediate_size": 10,
+    "num_local_experts": 5,
+    "num_experts_per_tok": 2,
+    "rms_norm_eps": 1e-6,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 50.0},
+    "experts_implementation": "eager",  # its fast kernels want widths that are multiples of 4
+}
+PARTS = {
+    "attention.norm.gain": "input_layernorm.weight",
+    "attention.part.to_out.weight": "self_attn.o_proj.weight",
+    "feedforward.norm.gain": "post_attention_layernorm.weight",
+    "feedforward.part.router.weight": "mlp.gate.weight",
+}
+
+
+def as_in_transformers(model, tensor):
+    """`tensor` of our weights, under the names and in the shapes that transformers has."""
+    names = {
+        "model.embed_tokens.weight": tensor(model.embed.tokens.weight),
+        "model.norm.weight": tensor(model.body.norm.gain),
+        "lm_head.weight": tensor(model.to_vocab.weight),
+    }
+    for i, block in enumerate(model.body.blocks):
+        for ours, theirs in PARTS.items():
+            names[f"model.layers.{i}.{theirs}"] = tensor(block.get_parameter(ours))
+        attention, experts = block.attention.part, block.feedforward.part.experts
+        qkv = tensor(attention.to_qkv.weight).split(attention.widths)
+        for name, weight in zip("qkv", qkv, strict=True):
+            names[f"model.layers.{i}.self_attn.{name}_proj.weight"] = weight
+        up = [torch.cat((tensor(e.gate.weight), tensor(e.up.weight))) for e in experts]
+        names[f"model.layers.{i}.mlp.experts.gate_up_proj"] = torch.stack(up)
+        down = torch.stack([tensor(e.down.weight) for e in experts])
+        names[f"model.layers.{i}.mlp.experts.down_proj"] = down
+    return names
+
+
+def test_mixtral_is_transformers_mixtral_forward_balance_and_gradient():
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    model = mixtral(13, 24, 2, 6, 2, 10, 50.0, 5, 2)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.normal_(std=0.5)
+    reference = transformers.MixtralForCausalLM(transformers.MixtralConfig(**MIXTRAL))
+    reference.load_state_dict(as_in_transformers(model, lambda weight: weight.detach()))
+    tokens = torch.randint(13, (2, 7))
+    theirs = reference(tokens, output_router_logits=True)
+    with watch(model, MixtureOfExperts) as seen:
+        logits = model(tokens)
+    assert theirs.logits.std() > 0.5
+    assert_close(logits, theirs.logits, atol=1e-5, rtol=1e-5)
+    balance = balance_loss(torch.stack(list(seen.values())), 2)
+    assert_close(balance, theirs.aux_loss)
+    probe = torch.randn_like(logits)
+    ((logits * probe).sum() + balance).backward()
+    ((theirs.logits * probe).sum() + theirs.aux_loss).backward()
+    expected = {name: weight.grad for name, weight in reference.named_parameters()}
+    grads = as_in_transformers(model, lambda weight: weight.grad)
+    assert_close(grads, expected, atol=1e-5, rtol=1e-5)
 
 
 # -- and they learn -----------------------------------------------------------------------------

@@ -10,16 +10,17 @@ from attnbook.attention import MultiHeadAttention
 
 
 @contextmanager
-def watch(model: nn.Module) -> Iterator[dict[str, Tensor]]:
+def watch(
+    model: nn.Module, kind: type[nn.Module] = MultiHeadAttention
+) -> Iterator[dict[str, Tensor]]:
     """Inside this context the weights of every attention are kept: name → (B, H, Tq, Tk).
 
-    The names are those of `model.named_modules()`; a layer called again replaces its entry.
+    The names are those of `model.named_modules()`; a layer called again replaces its entry. Another
+    `kind` of layer shows what it calls `see` with: MixtureOfExperts the chances, (B, T, E).
     """
-    layers = {
-        name: part for name, part in model.named_modules() if isinstance(part, MultiHeadAttention)
-    }
+    layers = {name: part for name, part in model.named_modules() if isinstance(part, kind)}
     if not layers:
-        raise ValueError(f"there is no MultiHeadAttention in this {type(model).__name__}")
+        raise ValueError(f"there is no {kind.__name__} in this {type(model).__name__}")
     seen: dict[str, Tensor] = {}
     before = {name: layer.see for name, layer in layers.items()}
     try:

@@ -12,7 +12,7 @@ from torch import nn
 
 from attnbook.attention import MultiHeadAttention
 from attnbook.block import Block, CrossBlock, PostNorm, PreNorm, Stack
-from attnbook.feedforward import MLP, SwiGLU, swiglu_hidden
+from attnbook.feedforward import MLP, MixtureOfExperts, SwiGLU, swiglu_hidden
 from attnbook.norms import LayerNorm, RMSNorm
 from attnbook.positions import Learned, Rotary, Sinusoidal
 from attnbook.transformer import Embed, EncoderDecoder, LanguageModel, MaskedLanguageModel
@@ -127,6 +127,29 @@ def llama(
     body = Stack([block() for _ in range(depth)], RMSNorm(width))
     to_vocab = nn.Linear(width, V, bias=False)
     return initialise(LanguageModel(embed, body, to_vocab), normal)
+
+
+def mixtral(
+    V: int = 32_000,
+    width: int = 4096,
+    depth: int = 32,
+    heads: int = 32,
+    kv_heads: int = 8,
+    hidden: int = 14_336,
+    base: float = 1_000_000.0,
+    experts: int = 8,
+    active: int = 2,
+) -> LanguageModel:
+    """Jiang et al. 2024, section 2 and table 1: a Llama with a mixture of SwiGLUs in each block.
+    Of 46.7 billion parameters 12.9 work on a token."""
+
+    def mixture():
+        return MixtureOfExperts([SwiGLU(width, hidden) for _ in range(experts)], width, active)
+
+    model = llama(V, width, depth, heads, kv_heads, hidden, base)
+    for block in model.body.blocks:
+        block.feedforward.part = mixture()
+    return initialise(model, normal)
 
 
 def tied(embed: Embed, bias: bool = False) -> nn.Linear:
