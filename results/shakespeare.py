@@ -167,7 +167,6 @@ def main():
     stored = options.out / f"{name}.json"
     if stored.exists() and (there := json.loads(stored.read_text())["config"]) != config:
         parser.error(f"{stored} holds a run of {there}; move it away, or name another --out")
-    options.out.mkdir(parents=True, exist_ok=True)
     checkpoint = options.checkpoint or options.out / f"{name}.checkpoint"
     result = measure(config, checkpoint)
     write(stored, result)
