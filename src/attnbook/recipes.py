@@ -16,6 +16,7 @@ from attnbook.feedforward import MLP, MixtureOfExperts, SwiGLU, swiglu_hidden
 from attnbook.norms import LayerNorm, RMSNorm
 from attnbook.positions import Learned, Rotary, Sinusoidal
 from attnbook.transformer import Embed, EncoderDecoder, LanguageModel, MaskedLanguageModel
+from attnbook.vit import ClassToken, Patches, VisionTransformer, grid_of
 
 
 def vaswani_2017(
@@ -149,6 +150,36 @@ def mixtral(
     model = llama(V, width, depth, heads, kv_heads, hidden, base)
     for block in model.body.blocks:
         block.feedforward.part = mixture()
+    return initialise(model, normal)
+
+
+def vit(
+    image: tuple[int, int] = (224, 224),
+    patch: int = 16,
+    classes: int = 1000,
+    width: int = 768,
+    depth: int = 12,
+    heads: int = 12,
+    channels: int = 3,
+    dropout: float = 0.1,
+    pool: nn.Module | None = None,
+) -> VisionTransformer:
+    """Dosovitskiy et al. 2021, table 1, "Base", with a class token unless another `pool` is given:
+    87 million parameters (the paper says 86, without the 1000 classes)."""
+    norm = partial(LayerNorm, width, eps=1e-6)
+
+    def pre(part):
+        return PreNorm(part, norm(), dropout)
+
+    def block():
+        return Block(pre(MultiHeadAttention(width, heads)), pre(MLP(width, 4 * width, nn.GELU())))
+
+    pool = pool or ClassToken(width)
+    rows, columns = grid_of(image, patch)
+    positions = Learned(rows * columns + pool.extra, width)
+    body = Stack([block() for _ in range(depth)], norm())
+    patches, to_class = Patches(patch, width, channels), nn.Linear(width, classes)
+    model = VisionTransformer(image, patches, pool, positions, body, to_class, dropout)
     return initialise(model, normal)
 
 

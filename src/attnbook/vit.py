@@ -1,0 +1,133 @@
+"""The vision transformer: a picture is cut into patches, and patches are read like words."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attnbook.positions import Learned, resized
+
+
+def grid_of(image: tuple[int, int], size: int) -> tuple[int, int]:
+    """How many rows and columns of patches, `size` × `size` pixels each, an image divides into."""
+    rows, columns = image
+    if size < 1 or rows < size or columns < size or rows % size or columns % size:
+        raise ValueError(
+            f"an image of {rows} × {columns} does not divide into patches of {size} × {size}"
+        )
+    return rows // size, columns // size
+
+
+def cut(
+    images: Float[Tensor, "B channels rows columns"], size: int
+) -> Float[Tensor, "B P numbers"]:
+    """Patches of `size` × `size` pixels, row by row; each is one vector of all its numbers.
+
+    Channel by channel, and in a channel row by row. Dosovitskiy et al. 2021, section 3.1.
+    """
+    grid_of(tuple(images.shape[-2:]), size)
+    patches = images.unfold(2, size, size).unfold(3, size, size)  # (B channels R K size size)
+    return patches.permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2)
+
+
+class Patches(nn.Module):
+    """One vector for each patch, by the same linear map: a convolution whose steps are its size.
+
+    Dosovitskiy et al. 2021, equation 1, E.
+    """
+
+    def __init__(self, size: int, width: int, channels: int = 3):
+        super().__init__()
+        self.size, self.channels = size, channels
+        self.to_width = nn.Linear(channels * size * size, width)
+
+    def forward(self, images: Float[Tensor, "B channels rows columns"]) -> Float[Tensor, "B P C"]:
+        if images.shape[1] != self.channels:
+            raise ValueError(f"images have {images.shape[1]} channels, not {self.channels}")
+        return self.to_width(cut(images, self.size))
+
+
+class ClassToken(nn.Module):
+    """One token more, first and the same for every picture: what it has become tells the class.
+
+    Dosovitskiy et al. 2021, equations 1 and 4; BERT's [CLS].
+    """
+
+    extra = 1  # how many tokens are added
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.token = nn.Parameter(torch.zeros(width))
+
+    def join(self, patches: Float[Tensor, "B P C"]) -> Float[Tensor, "B T C"]:
+        return torch.cat((self.token.expand(len(patches), 1, -1), patches), 1)
+
+    def forward(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B C"]:
+        return x[:, 0]
+
+
+class MeanPool(nn.Module):
+    """The average of what all patches have become tells the class; no token is added.
+
+    Dosovitskiy et al. 2021, appendix D.3.
+    """
+
+    extra = 0
+
+    def join(self, patches: Float[Tensor, "B P C"]) -> Float[Tensor, "B P C"]:
+        return patches
+
+    def forward(self, x: Float[Tensor, "B P C"]) -> Float[Tensor, "B C"]:
+        return x.mean(1)
+
+
+class VisionTransformer(nn.Module):
+    """What is in the picture? An encoder over its patches; every patch sees every other.
+
+    `image` is (rows, columns) of pixels; `pool` is `ClassToken` or `MeanPool`; `positions(T)` says
+    where each token stands. Dosovitskiy et al. 2021, figure 1.
+    """
+
+    def __init__(
+        self,
+        image: tuple[int, int],
+        patches: Patches,
+        pool: nn.Module,
+        positions: nn.Module,
+        body: nn.Module,
+        to_class: nn.Module,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.grid, self.image = grid_of(image, patches.size), image
+        self.patches, self.pool, self.positions = patches, pool, positions
+        self.dropout, self.body, self.to_class = nn.Dropout(dropout), body, to_class
+
+    def forward(
+        self, images: Float[Tensor, "B channels rows columns"]
+    ) -> Float[Tensor, "B classes"]:
+        """Logits of the classes."""
+        rows, columns = images.shape[-2:]
+        if (rows, columns) != self.image:
+            raise ValueError(
+                f"the images are {rows} × {columns}, this model is for {self.image[0]} × "
+                f"{self.image[1]}: `resize` it first"
+            )
+        x = self.pool.join(self.patches(images))
+        x = self.body(self.dropout(x + self.positions(x.shape[1])))
+        return self.to_class(self.pool(x))
+
+
+@torch.no_grad()
+def resize(model: VisionTransformer, image: tuple[int, int]) -> VisionTransformer:
+    """Make a trained model read images of another size: its learned positions are interpolated.
+
+    The model itself is changed, and returned. Dosovitskiy et al. 2021, section 3.2.
+    """
+    grid, old = grid_of(image, model.patches.size), getattr(model.positions, "table", None)
+    if old is not None:
+        table = resized(old[model.pool.extra :], model.grid, grid)
+        positions = Learned(0, old.shape[1])
+        positions.table = nn.Parameter(torch.cat((old[: model.pool.extra], table)))
+        model.positions = positions
+    model.image, model.grid = image, grid
+    return model
