@@ -8,16 +8,17 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "attnbook"
 
+EFFICIENT = {"flash", "sparse", "linear", "hashing", "reversible"}
 PARTS = {
     "attention",
     "positions",
     "norms",
     "feedforward",
     "cache",
-    "efficient",
     "recurrent",
     "block",
     "heads",
+    *EFFICIENT,
 }
 MODELS = {"seq2seq", "transformer", "recipes", "vit"}
 DRAWING = {"figures", "panel", "show", "explore"}
@@ -31,7 +32,7 @@ MAY_IMPORT = {
     "feedforward": set(),
     "cache": set(),
     "block": set(),
-    "efficient": {"attention"},
+    **{efficient: {"attention"} for efficient in EFFICIENT},
     "recurrent": {"attention"},
     "seq2seq": {"attention", "recurrent"},
     "heads": {"attention"},
