@@ -8,7 +8,11 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.testing import assert_close
 
-from attnbook.norms import LayerNorm, RMSNorm, layer_norm, rms_norm
+from attnbook.attention import MultiHeadAttention, causal_mask
+from attnbook.cache import KVCache
+from attnbook.heads import watch
+from attnbook.norms import LayerNorm, QKNorm, RMSNorm, layer_norm, rms_norm
+from attnbook.positions import Rotary
 
 B, T, C = 2, 3, 5
 EPS = 0.03  # large enough to be seen
@@ -100,3 +104,91 @@ def test_another_width_is_named(norm, monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     with pytest.raises(ValueError, match="the vectors have width 7, the norm has width 5"):
         norm(C)(torch.zeros(B, 7))
+
+
+# -- queries and keys of standard size ------------------------------------------------------------
+
+HEADS, KV_HEADS, D = 6, 2, 4
+
+
+def normed(rotate=None, norm=RMSNorm):
+    torch.manual_seed(0)
+    rotate = QKNorm(norm(D), rotate)
+    return MultiHeadAttention(HEADS * D, HEADS, KV_HEADS, rotate=rotate, bias=False)
+
+
+def test_normed_attention_is_that_of_qwen3_if_its_two_gains_are_equal():
+    """One gain hears what its two hear together."""
+    transformers = pytest.importorskip("transformers.models.qwen3.modeling_qwen3")
+    config = transformers.Qwen3Config(
+        hidden_size=HEADS * D,
+        num_attention_heads=HEADS,
+        num_key_value_heads=KV_HEADS,
+        head_dim=D,
+        rms_norm_eps=1e-6,
+        rope_parameters={"rope_type": "default", "rope_theta": 50.0},
+        attn_implementation="eager",
+    )
+    ours, theirs = normed(Rotary(D, 50.0)), transformers.Qwen3Attention(config, 0)
+    nn.init.normal_(ours.rotate.norm.gain)
+    gain, projections = ours.rotate.norm.gain, [theirs.q_proj, theirs.k_proj, theirs.v_proj]
+    with torch.no_grad():
+        for linear, weight in zip(projections, ours.to_qkv.weight.split(ours.widths), strict=True):
+            linear.weight.copy_(weight)
+        theirs.o_proj.weight.copy_(ours.to_out.weight)
+        theirs.q_norm.weight.copy_(gain)
+        theirs.k_norm.weight.copy_(gain)
+    x = torch.randn(2, 7, HEADS * D)
+    angles = transformers.Qwen3RotaryEmbedding(config)(x, torch.arange(7)[None])
+    allowed = causal_mask(7)
+    added = torch.zeros(1, 1, 7, 7).masked_fill(~allowed, -torch.inf)
+    output, (expected, _) = ours(x, mask=allowed), theirs(x, angles, added)
+    assert_close(output, expected, atol=1e-5, rtol=1e-5)
+    probe = torch.randn_like(output)
+    (output * probe).sum().backward()
+    (expected * probe).sum().backward()
+    both = theirs.q_norm.weight.grad + theirs.k_norm.weight.grad
+    assert_close(gain.grad, both, atol=1e-5, rtol=1e-5)
+    grad = torch.cat([linear.weight.grad for linear in projections])
+    assert_close(ours.to_qkv.weight.grad, grad, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("rotate", [None, Rotary(D)])
+def test_however_large_the_projections_the_weights_stay_as_they_are(rotate):
+    layer, x = normed(rotate), torch.randn(2, 7, HEADS * D)
+    with watch(layer) as seen:
+        layer(x)
+        before = seen[""]
+        with torch.no_grad():
+            layer.to_qkv.weight *= 1000
+        layer(x)
+    assert_close(seen[""], before, atol=1e-4, rtol=0)
+    limit = 2 * D**0.5  # scores lie between -√D and √D
+    assert before.log().amax(-1).sub(before.log().amin(-1)).max() <= limit
+
+
+def test_without_the_norm_large_projections_make_one_key_win():
+    layer, x = normed(), torch.randn(2, 7, HEADS * D)
+    layer.rotate = None
+    with watch(layer) as seen, torch.no_grad():
+        layer.to_qkv.weight *= 1000
+        layer(x)
+    assert seen[""].amax(-1).mean() > 0.99
+
+
+def test_normed_attention_in_pieces_with_a_cache_is_the_same():
+    layer, x = normed(Rotary(D)), torch.randn(2, 7, HEADS * D)
+    cache = KVCache()
+    with torch.no_grad():
+        pieces, start = [], 0
+        for piece in x.split([3, 1, 3], 1):
+            start += piece.shape[1]
+            pieces.append(layer(piece, mask=causal_mask(piece.shape[1], start), cache=cache))
+        assert_close(torch.cat(pieces, 1), layer(x, mask=causal_mask(7)))
+
+
+def test_a_norm_of_another_head_width_is_named(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    layer = MultiHeadAttention(12, 3, rotate=QKNorm(RMSNorm(6)))
+    with pytest.raises(ValueError, match="the vectors have width 4, the norm has width 6"):
+        layer(torch.zeros(1, 2, 12))

@@ -53,6 +53,25 @@ class RMSNorm(nn.Module):
         return F.rms_norm(x, self.gain.shape, self.gain.to(x.dtype), self.eps)
 
 
+class QKNorm(nn.Module):
+    """Queries and keys get a standard size before they meet: no weights make their scores explode.
+
+    Pass it to MultiHeadAttention as `rotate`: `norm` works on each head's queries and keys, then
+    `rotate` turns them, if there is one. The norm's gain is the same for both; Qwen3 and others
+    learn two. Henry et al. 2020; Dehghani et al. 2023, section 2.
+    """
+
+    def __init__(self, norm: nn.Module, rotate: nn.Module | None = None):
+        super().__init__()
+        self.norm, self.rotate = norm, rotate
+
+    def forward(
+        self, x: Float[Tensor, "*batch T D"], start: int = 0
+    ) -> Float[Tensor, "*batch T D"]:
+        x = self.norm(x)
+        return x if self.rotate is None else self.rotate(x, start)
+
+
 def check_width(x: Tensor, gain: Tensor) -> None:
     """Raise a ValueError unless the vectors are as wide as the norm."""
     if x.shape[-1] != len(gain):
