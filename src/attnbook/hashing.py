@@ -65,7 +65,8 @@ def lsh_attend(
 def one_sequence(x: Tensor, v: Tensor, bucket: Tensor, chunk: int, pattern: Callable | None):
     """A round sorts, looks around, sorts back; then the rounds are averaged. Returns (T Dv).
 
-    A pair that several rounds find counts once: each takes its part of it (equation 4, log N).
+    A pair that several rounds find counts once: each takes its part of it. Kitaev et al. 2020,
+    appendix A, log N.
     """
     order = bucket.sort(dim=-1, stable=True).indices  # (rounds T)
     place = order.argsort(-1)

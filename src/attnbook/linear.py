@@ -51,7 +51,7 @@ def causal_linear_attend(
     """`linear_attend` to the past and oneself, by running sums of constant size.
 
     Inside a `block` the weights are computed; with a block of 1 this is a recurrent network.
-    Katharopoulos et al. 2020, equations 9 to 12 and 16 to 20.
+    Katharopoulos et al. 2020, sections 3.3 and 3.4.
     """
     check_counts(k, v)
     if block < 1:
@@ -81,7 +81,7 @@ def gaussian(count: int, D: int, generator: torch.Generator | None = None) -> Te
 def orthogonal(count: int, D: int, generator: torch.Generator | None = None) -> Tensor:
     """Random directions as `gaussian` ones each by itself, but D at a time at right angles.
 
-    They cover the space more evenly. Choromanski et al. 2021, section 2.4.
+    They cover the space more evenly. Choromanski et al. 2021, section 2.
     """
     if count < 1 or D < 1:
         raise ValueError(f"needs at least 1 direction of width 1; got {count} of width {D}")

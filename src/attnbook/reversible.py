@@ -14,7 +14,7 @@ class ReversibleBlock(nn.Module):
     """Two streams that change in turns: y₁ = x₁ + f(x₂), then y₂ = x₂ + g(y₁).
 
     `f` and `g` are any parts that keep the shape, such as attention and feed-forward network, each
-    with its norm. Gomez et al. 2017, equation 6; Kitaev et al. 2020, section 3.
+    with its norm. Gomez et al. 2017, section 3; Kitaev et al. 2020, section 3.
     """
 
     def __init__(self, f: nn.Module, g: nn.Module):
@@ -29,7 +29,7 @@ class ReversibleBlock(nn.Module):
         return y1, x2 + self.g(y1)
 
     def inverse(self, y1: Float[Tensor, "*batch C"], y2: Float[Tensor, "*batch C"]) -> Any:
-        """The inputs that gave these outputs, up to rounding. Gomez et al. 2017, equation 7."""
+        """The inputs that gave these outputs, up to rounding."""
         x2 = y2 - self.g(y1)
         return y1 - self.f(x2), x2
 

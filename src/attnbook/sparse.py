@@ -32,7 +32,7 @@ def local(window: int) -> Pattern:
 
 
 def strided(stride: int) -> Pattern:
-    """Look at every `stride`-th position, counted from yourself. Child et al. 2019, section 4.2."""
+    """Look at every `stride`-th position, counted from yourself. Child et al. 2019, section 4.3."""
     at_least_one("a stride", stride)
     return lambda i, j: (i - j) % stride == 0
 
