@@ -18,6 +18,7 @@ PARTS = {
     "recurrent",
     "block",
     "heads",
+    "latent",
     *EFFICIENT,
 }
 MODELS = {"seq2seq", "transformer", "recipes", "vit"}
@@ -36,6 +37,7 @@ MAY_IMPORT = {
     "recurrent": {"attention"},
     "seq2seq": {"attention", "recurrent"},
     "heads": {"attention"},
+    "latent": {"attention"},
     "transformer": PARTS,
     "recipes": PARTS | {"transformer", "vit"},
     "vit": PARTS,

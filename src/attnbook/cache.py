@@ -18,8 +18,8 @@ class KVCache:
         self.values: Tensor | None = None
 
     def append(
-        self, k: Float[Tensor, "B H T D"], v: Float[Tensor, "B H T D"]
-    ) -> tuple[Float[Tensor, "B H Tk D"], Float[Tensor, "B H Tk D"]]:
+        self, k: Float[Tensor, "B H T D"], v: Float[Tensor, "B H T Dv"]
+    ) -> tuple[Float[Tensor, "B H Tk D"], Float[Tensor, "B H Tk Dv"]]:
         """Store the keys and values of T new positions; return those of all positions so far."""
         B, H, _, D = k.shape
         if self.keys is not None and self.keys.shape != (B, H, self.keys.shape[2], D):
