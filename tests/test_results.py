@@ -142,6 +142,31 @@ def test_the_table_in_chapter_2_is_what_is_stored(runs, root):
     assert found == expected
 
 
+def test_the_table_in_chapter_6_is_what_is_stored(runs, root):
+    notebook = nbformat.read(root / "book/06-the-transformer.ipynb", nbformat.NO_CONVERT)
+    text = next(cell.source for cell in notebook.cells if cell.id == "real-sentences")
+    multi30k = {
+        run["config"]["model"]: run
+        for run in runs.values()
+        if run["config"]["corpus"] == "multi30k-de-en"
+    }
+    expected = {
+        f"| `{model}` | {run['parameters'] / 1e6:.1f} million | {run['config']['epochs']} "
+        f"| {run['bleu']:.1f} "
+        f"| {format(run['bleu_beams'], '.1f') if 'bleu_beams' in run else 'not measured'} |"
+        for model, run in multi30k.items()
+    }
+    assert {line for line in text.split("\n") if line.startswith("| `")} == expected
+    transformer, rnn = multi30k["vaswani_2017"], multi30k["bahdanau_2015"]
+    assert f"{transformer['steps']:,} steps instead of {rnn['steps']:,}" in text
+    dropout = (run["config"]["dropout"] for run in (transformer, rnn))
+    assert "dropout, {} instead of {}".format(*dropout) in text
+    minutes = (round(run["training_seconds"] / 60) for run in (transformer, rnn))
+    assert "{} minutes on one processor core for the transformer, {} for".format(*minutes) in text
+    sizes = ", ".join(f"{name}={transformer['config'][name]}" for name in ("width", "depth"))
+    assert sizes in text
+
+
 def test_shakespeare_runs_say_where_they_come_from(shakespeare, script):
     script = script("shakespeare")
     for path, run in shakespeare.items():
