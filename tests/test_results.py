@@ -163,6 +163,7 @@ def test_the_table_in_chapter_6_is_what_is_stored(runs, root):
     assert "dropout, {} instead of {}".format(*dropout) in text
     minutes = (round(run["training_seconds"] / 60) for run in (transformer, rnn))
     assert "{} minutes on one processor core for the transformer, {} for".format(*minutes) in text
+    assert f"`{transformer['provenance']['command']}`" in text
     sizes = ", ".join(f"{name}={transformer['config'][name]}" for name in ("width", "depth"))
     assert sizes in text
 
@@ -198,6 +199,24 @@ def test_a_shakespeare_run_is_in_order(shakespeare):
         assert (losses[-1], min(losses)) == (run["validation_loss"], run["best_validation_loss"])
         assert losses[-1] < run["chance"] == round(math.log(run["symbols"]), 4)
         assert run["sample"].startswith("\n")
+
+
+def test_the_table_in_chapter_7_is_what_is_stored(shakespeare, root):
+    notebook = nbformat.read(root / "book/07-language-models.ipynb", nbformat.NO_CONVERT)
+    text = next(cell.source for cell in notebook.cells if cell.id == "larger-budget")
+    rows = {}
+    for run in sorted(shakespeare.values(), key=lambda run: run["config"]["seed"]):
+        config = run["config"]
+        if config["setting"] == "cpu":
+            row = f"| `{config['recipe']}` | {config['lr']:g} | {config['steps']:,} | "
+            rows.setdefault(row, []).append(f"{run['validation_loss']:.3f}")
+            assert f"exactly {run['parameters']:,} parameters" in text
+            assert f"four layers of width {config['width']}, windows of {config['T']} " in text
+            assert f"batches of {config['batch']}" in text
+            assert f"{run['symbols']} = {run['chance']:.2f}" in text
+            assert config["recipe"] == "gpt2" or f"hidden width {run['hidden']}" in text
+    expected = {f"{row}{', '.join(found)} |" for row, found in rows.items()}
+    assert {line for line in text.split("\n") if line.startswith("| `")} == expected
 
 
 def losses(runs, **settings):
