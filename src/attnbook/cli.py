@@ -1,0 +1,80 @@
+"""The command `attnbook`: labs for students, grades for lecturers."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from attnbook.labs import grade, gradescope, probes, release, report, sandbox, source, submissions
+
+NO_WALLS = (
+    "attnbook: bubblewrap (bwrap) is not installed or does not work here: students' code runs with "
+    "limits, but it can reach the network and read files. Install the package bubblewrap, or grade "
+    "on a machine where that does no harm."
+)
+
+
+def main(words=None):
+    """Run one command; what is wrong with its arguments is said in one line."""
+    options = parser().parse_args(words)
+    try:
+        return options.run(options)
+    except (ValueError, OSError) as error:
+        print(f"attnbook: {error}", file=sys.stderr)
+        return 1
+
+
+def parser():
+    top = argparse.ArgumentParser(prog="attnbook", description=__doc__)
+    labs = top.add_subparsers(required=True).add_parser("labs", help="labs and their grading")
+    commands = labs.add_subparsers(required=True)
+
+    def command(name, run, help):
+        one = commands.add_parser(name, help=help, description=help)
+        one.add_argument("lab", type=int, help="number of the lab")
+        one.add_argument("--labs", type=Path, default="labs", help="folder with the labs' sources")
+        one.set_defaults(run=run)
+        return one
+
+    one = command("release", run_release, "write the student's copy, without solutions")
+    one.add_argument("--to", type=Path, required=True, help="a folder or the new file")
+    one = command("grade", run_grade, "grade a folder or zip of submissions")
+    one.add_argument("submissions", type=Path)
+    one.add_argument("--out", type=Path, default="grades.csv", help="the table of grades")
+    one.add_argument("--workers", type=int, help="submissions at a time; as many as processors")
+    one = command("gradescope", run_gradescope, "write an autograder for Gradescope")
+    one.add_argument("--to", type=Path, default="autograder.zip")
+    command("probes", run_probes, "store what the students' checks compare with")
+    return top
+
+
+def run_release(options):
+    lab = source.find(options.lab, options.labs)
+    print(release.write(lab, options.to))
+
+
+def run_grade(options):
+    lab = source.find(options.lab, options.labs)
+    found = submissions.collect(options.submissions)
+    if not found:
+        raise ValueError(f"{options.submissions}: there are no files in it")
+    program = sandbox.walls()
+    if program is None:
+        print(NO_WALLS, file=sys.stderr)
+    folder = options.out.with_suffix("")
+    folder.mkdir(parents=True, exist_ok=True)
+    grader = grade.Grader(lab, grade.seed_of(folder), program)
+    rows = grade.grade(grader, found, folder, options.workers)
+    report.write(lab, found, rows, options.out)
+    print(f"{len(rows)} rows in {options.out}; feedback, summary and other tables in {folder}/")
+    look = sum(row["status"] != "graded" for row in rows)
+    if look:
+        print(f"{look} of them deserve a look: see the columns status, reason and review")
+
+
+def run_gradescope(options):
+    lab = source.find(options.lab, options.labs)
+    print(gradescope.write(lab, options.to))
+
+
+def run_probes(options):
+    print(probes.write(source.find(options.lab, options.labs)))

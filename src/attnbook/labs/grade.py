@@ -1,0 +1,196 @@
+"""Grades submissions: one row for each file, whatever is in it.
+
+The students' code runs elsewhere (`sandbox.py`); here numbers are compared. Each row is stored as
+soon as it is there, so a run that was stopped goes on where it was.
+"""
+
+import hashlib
+import json
+import os
+import secrets
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from tqdm import tqdm
+
+from attnbook.labs import sandbox
+from attnbook.labs.judge import judge
+from attnbook.labs.question import drawn, sheet
+
+SAID = {
+    "timeout": "it takes too long; is there an endless loop?",
+    "exited": "the process ended without an answer, as after sys.exit or os._exit.",
+    "too much": "its results are far larger than they should be.",
+}
+
+
+@dataclass
+class Grader:
+    """A lab made ready for grading: what to ask, what to compare with."""
+
+    lab: object
+    seed: int
+    program: str | None = None
+    limits: dict | None = None
+
+    def __post_init__(self):
+        self.sheets = {
+            name: sheet(question, drawn(question, self.seed))
+            for name, question in self.lab.compared.items()
+        }
+        self.arguments, questions = {}, []
+        for name, known in self.sheets.items():
+            cases = [self.packed(name, n, case) for n, case in enumerate(known.cases)]
+            questions.append({"name": name, "cases": cases, "banned": list(known.banned)})
+        numbers = [asked.number for asked in self.lab.asked if not asked.code]
+        self.job = {"questions": questions, "written": numbers, "limits": self.limits or {}}
+
+    def packed(self, name, number, case):
+        """The arguments of a case: whole numbers as they are, tensors by the name they go under."""
+        packed = []
+        for place, argument in enumerate(case.arguments):
+            if isinstance(argument, torch.Tensor):
+                key = f"{name}/{number}/{place}"
+                self.arguments[key] = argument
+                argument = key
+            packed.append(argument)
+        return packed
+
+    @property
+    def key(self):
+        """Rows of another lab, seed or version of the answers are not these."""
+        files = [self.lab.path, self.lab.path.with_suffix(".py")]
+        told = b"".join(path.read_bytes() for path in files) + str(self.seed).encode()
+        return hashlib.sha256(told).hexdigest()[:8]
+
+    def row(self, submission, box, number=0):
+        """The row of one submission. Nothing in a submission makes this raise."""
+        started = time.monotonic()
+        row = {"file": submission.file, "questions": {}, "answers": {}, "review": []}
+        if submission.content is None:
+            row |= {"status": "not read", "reason": "the file is too large or cannot be read."}
+        elif not submission.content.strip():
+            row |= {"status": "empty", "reason": "the file is empty."}
+        else:
+            row |= self.graded(submission, box, number)
+        for asked in self.lab.asked:
+            nothing = {"points": 0 if asked.code else None, "text": row.get("reason", "")}
+            row["questions"].setdefault(asked.name, nothing | {"mistakes": []})
+        return row | {"seconds": round(time.monotonic() - started, 1)}
+
+    def graded(self, submission, box, number):
+        """Status, reason, questions, written answers and what the lecturer should look at."""
+        said = sandbox.run(self.job, self.arguments, submission.content, box, self.program, number)
+        first = said.get("", {"status": "crashed", "note": {}})
+        if first["status"] != "ok" or "error" in first["note"]:
+            reason = first["note"].get("error") or f"the file cannot be read ({first['status']})"
+            return {"status": "not a notebook", "reason": f"{reason}."}
+        questions, review = {}, []
+        for asked in self.lab.asked:
+            if asked.code:
+                questions[asked.name] = self.points(asked, said.get(asked.name), review)
+        answers = {}
+        for asked in self.lab.asked:
+            text = str(dict(first["note"].get("answers", {})).get(str(asked.number), ""))
+            if not asked.code:
+                answers[str(asked.number)] = text.replace(asked.prompt, "").strip()
+        whole = all(name in said for name in self.sheets)
+        reason = (
+            "" if whole else "the sandbox ended early; the questions after that have no points."
+        )
+        status = "review" if review else "graded" if whole else "incomplete"
+        more = {"questions": questions, "answers": answers, "review": review}
+        return {"status": status, "reason": reason, **more}
+
+    def points(self, asked, reply, review):
+        """Points, a sentence and the mistakes of one function."""
+        reply = reply or {"status": "lost", "note": {}, "results": {}}
+        note, status = reply["note"], reply["status"]
+        if status != "ok" or "missing" in note:
+            text = note.get("missing") or SAID.get(status, f"the process was {status}.")
+            return {"points": 0, "text": str(text)[:500], "mistakes": []}
+        known = self.sheets[asked.name]
+        verdict = judge(known, outcomes(known, note, reply["results"]))
+        for name in note.get("used") or []:
+            review.append(f"{asked.name}: uses torch's {str(name)[:60]}")
+        trouble = (
+            "".join(f" ({line})" for line in note.get("trouble", [])) if verdict.share < 1 else ""
+        )
+        return {
+            "points": round(asked.points * verdict.share, 2),
+            "text": (verdict.text + trouble)[:1000],
+            "mistakes": list(verdict.mistakes),
+        }
+
+
+def outcomes(known, note, results):
+    """For each case the arrays that came back, or a sentence."""
+    notes = list(note.get("notes", []))
+    found = []
+    for number in range(len(known.cases)):
+        parts = []
+        while f"{number}/{len(parts)}" in results:
+            parts.append(results[f"{number}/{len(parts)}"])
+        said = str(notes[number])[:300] if number < len(notes) else ""
+        found.append(tuple(parts) if parts and not said else said or "no result")
+    return found
+
+
+def seed_of(folder):
+    """The seed of this grading: drawn once, kept with its rows, known to nobody before."""
+    path = Path(folder) / "seed"
+    if not path.exists():
+        store(path, str(secrets.randbelow(1 << 31)))
+    return int(path.read_text())
+
+
+def grade(grader, submissions, folder, workers=None, quiet=False):
+    """All rows, in the order of the submissions; those that are stored are not graded again."""
+    folder = Path(folder) / "rows"
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{one.key}-{grader.key}.json" for one in submissions]
+    todo = [n for n, path in enumerate(paths) if stored(path) is None]
+    with sandbox.box() as box, ThreadPoolExecutor(workers or os.cpu_count()) as pool:
+        jobs = {pool.submit(kept, grader, submissions[n], box, n, paths[n]): n for n in todo}
+        bar = tqdm(total=len(paths), initial=len(paths) - len(todo), unit="file", disable=quiet)
+        try:
+            for _ in as_completed(jobs):
+                bar.update()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+        finally:
+            bar.close()
+    return [
+        stored(path) or failed(grader, one) for path, one in zip(paths, submissions, strict=True)
+    ]
+
+
+def kept(grader, submission, box, number, path):
+    """Grade one submission and store its row."""
+    store(path, json.dumps(grader.row(submission, box, number)))
+
+
+def failed(grader, submission):
+    """The row of a submission at which our own code failed: no points are made up."""
+    nothing = {"points": None, "text": "not graded", "mistakes": []}
+    questions = {asked.name: dict(nothing) for asked in grader.lab.asked}
+    row = {"file": submission.file, "status": "error", "reason": "not graded: please look yourself"}
+    return row | {"questions": questions, "answers": {}, "review": ["not graded"], "seconds": 0}
+
+
+def stored(path):
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def store(path, text):
+    """Replace a file at once."""
+    draft = path.with_name(path.name + ".draft")
+    draft.write_text(text, encoding="utf-8")
+    os.replace(draft, path)

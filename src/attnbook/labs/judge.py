@@ -1,0 +1,120 @@
+"""What is wrong with the answers to one question, said in a sentence or two."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from attnbook.labs.prints import alike, fingerprint, same
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The share of the points (0 to 1), a sentence, and the names of the mistakes recognised."""
+
+    share: float
+    text: str
+    mistakes: tuple[str, ...] = ()
+
+
+def judge(sheet, results):
+    """Compare one result a case, arrays or a sentence about an error, with the sheet."""
+    prints = [fingerprint(result) for result in results]
+    passed = [right_one(sheet, n, results[n], prints[n]) for n in range(len(results))]
+    if all(passed):
+        return Verdict(1.0, f"right: all {len(passed)} cases pass.")
+    plain = [n for n, case in enumerate(sheet.cases) if not case.robust]
+    counted = plain if not all(passed[n] for n in plain) else range(len(passed))
+    total = sum(case.weight for case in sheet.cases)
+    share = sum(sheet.cases[n].weight for n in counted if passed[n]) / total
+    failed = [n for n in counted if not passed[n]]
+    wrong, where = recognised(sheet, prints, passed, plain)
+    if wrong:
+        text = named(sheet, wrong, results)
+        return Verdict(share, (f"on the case “{where}” " if where else "") + text, wrong)
+    return Verdict(share, seen(sheet, failed[0], results[failed[0]], results))
+
+
+def right_one(sheet, n, result, print_):
+    """Does one case pass? With the answers at hand they decide, otherwise their fingerprints."""
+    if isinstance(result, str):
+        return False
+    if sheet.answers:
+        return same(result, sheet.answers[n])
+    return alike(print_, sheet.right[n])
+
+
+def recognised(sheet, prints, passed, plain):
+    """The fewest mistakes that explain all cases, else all plain ones, else one that fails."""
+    everywhere = range(len(prints))
+    first = next(n for n, fine in enumerate(passed) if not fine)
+    for cases, where in ((everywhere, ""), (plain, ""), ([first], sheet.cases[first].name)):
+        if all(passed[n] or not prints[n] for n in cases):
+            continue
+        for wrong, known in sheet.known:
+            if all(alike(prints[n], known[n]) for n in cases):
+                return tuple(wrong), where
+    return (), ""
+
+
+def named(sheet, wrong, results):
+    """The mistakes in words, with the scale that was measured if it is one of them."""
+    sentences = [sheet.mistakes[name] for name in wrong]
+    head = "consistent with: " if len(wrong) == 1 else "consistent with two mistakes at once: "
+    used, due = scale(sheet, results) if set(wrong) & set(sheet.shifts) else (None, None)
+    tail = "" if used is None else f" (the scale measured is {used:.3g}, expected {due:.3g})"
+    return head + "; and ".join(sentences) + tail + "."
+
+
+def scale(sheet, results):
+    """What the dot products were multiplied by, read off by regression, and what is due."""
+    case, result = sheet.cases[0], results[0]
+    q, k = (argument.double().numpy() for argument in case.arguments[:2])
+    products = q @ np.swapaxes(k, -1, -2)
+    try:
+        read = result[-1] if sheet.measure == "weights" else result[0]
+        if sheet.measure == "weights":  # log-weights are the scores plus a number for each row
+            with np.errstate(all="ignore"):
+                read = np.log(read) - np.log(read).mean(-1, keepdims=True)
+            products = products - products.mean(-1, keepdims=True)
+        used = (read * products).sum() / (products * products).sum()
+    except (ValueError, TypeError, IndexError):
+        return None, None
+    return (float(used), 1 / math.sqrt(q.shape[-1])) if np.isfinite(used) else (None, None)
+
+
+def seen(sheet, n, result, results):
+    """What can be said of a result without knowing how it came about."""
+    case, shapes = sheet.cases[n], sheet.shapes[n]
+    where = f"on the case “{case.name}”"
+    if isinstance(result, str):
+        return f"{where} it stopped with {result}"
+    if len(result) != len(shapes):
+        return f"{where} the number of results is {len(result)}, expected {len(shapes)}."
+    for part, shape in zip(result, shapes, strict=True):
+        if list(part.shape) != shape:
+            return f"{where} the shape is {tuple(part.shape)}, expected {tuple(shape)}."
+    for part in result:
+        if part.dtype != bool and np.isnan(part).any():
+            rows = sorted(set(np.argwhere(np.isnan(part))[:, -2])) if part.ndim > 1 else []
+            row = f"row {rows[0]} became NaN" if len(rows) == 1 else "there are NaNs"
+            return f"{where} {row}: look for 0 divided by 0 or ∞ − ∞."
+    return f"{where} " + (about_weights(sheet, case, result, results) or "the numbers are wrong.")
+
+
+def about_weights(sheet, case, result, results):
+    """Properties that weights must have: hidden places are 0, rows sum to 1, the scale is right."""
+    weights, masks = result[-1], [a for a in case.arguments if str(a.dtype) == "torch.bool"]
+    if masks and weights.dtype != bool and weights.shape[-2:] == tuple(masks[0].shape[-2:]):
+        hidden = np.broadcast_to(~masks[0].numpy(), weights.shape)
+        if np.abs(weights[hidden]).max(initial=0) > 1e-3:
+            most = np.abs(weights[hidden]).max()
+            return f"a place that the mask hides has weight {most:.2f}."
+    if sheet.measure == "weights" or "axis" in sheet.mistakes:
+        sums = weights.sum(-1)
+        if np.abs(sums - 1).max() > 1e-3 and not case.robust:
+            return f"a row of weights sums to {sums.ravel()[np.abs(sums - 1).argmax()]:.2f}, not 1."
+    used, due = scale(sheet, results) if sheet.measure else (None, None)
+    if used is not None and abs(used - due) > 0.01 * due:
+        return f"the scale measured is {used:.3g}, expected {due:.3g}."
+    return ""

@@ -1,0 +1,113 @@
+"""The student's copy of a lab: the source without a trace of its solutions."""
+
+import ast
+import copy
+import os
+import re
+from pathlib import Path
+
+import nbformat
+
+from attnbook.labs.source import RUBRIC, SOLUTION
+
+ANSWER = "*Write your answer here, instead of this line.*"
+
+
+def student_copy(lab):
+    """The notebook for students, or a ValueError if any of a solution is still in it."""
+    questions = lab.asked  # read first: an open marker must stop this
+    notebook = copy.deepcopy(lab.notebook)
+    cells = []
+    for cell in notebook.cells:
+        cell.source = without_solution(cell)
+        if not cell.source.strip():
+            continue
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+        cell.metadata = {k: v for k, v in cell.metadata.items() if k == "tags"}
+        cells.append(cell)
+    notebook.cells = cells
+    notebook.metadata = {k: v for k, v in notebook.metadata.items() if k == "kernelspec"}
+    notebook.metadata["colab"] = {"name": lab.path.name}
+    refuse_what_is_left(notebook, questions)
+    return notebook
+
+
+def without_solution(cell):
+    """The cell's text with stubs where solutions were and nothing where the rubric was."""
+    source = RUBRIC.sub("", cell.source)
+    if cell.cell_type != "code":
+        return SOLUTION.sub(ANSWER, source).strip()
+
+    def stub(match):
+        return re.match(r"[ \t]*", match[0])[0] + "..."
+
+    return SOLUTION.sub(stub, source).strip()
+
+
+def refuse_what_is_left(notebook, questions):
+    """Raise a ValueError naming the first thing that gives a solution away."""
+    secret = {line for q in questions for text in q.solutions for line in telling(text, q.code)}
+    secret |= {line for q in questions for line in telling(q.rubric, False)}
+    for cell in notebook.cells:
+        if cell.get("outputs") or cell.get("execution_count"):
+            raise ValueError(f"cell {cell.id} still has its output")
+        if cell.get("attachments"):
+            raise ValueError(f"cell {cell.id} has an attachment, which nobody has looked into")
+        if re.search(r"(BEGIN|END) *(SOLUTION|RUBRIC)", cell.source, re.IGNORECASE):
+            raise ValueError(f"cell {cell.id} still has a marker")
+        for line in cell.source.splitlines():
+            if {squeezed(line), squeezed(line.lstrip(" #"))} & secret:
+                raise ValueError(f"cell {cell.id} still has a line of a solution: {line.strip()}")
+    everything = re.sub(r"\s+", "", "".join(cell.source for cell in notebook.cells))
+    for line in secret:
+        if len(line) > 20 and line in everything:
+            raise ValueError(f"a line of a solution is still somewhere in the notebook: {line}")
+
+
+def telling(text, code):
+    """Lines that would tell somebody how to do it; `return out` alone would not."""
+    for line in text.splitlines():
+        line = squeezed(line)
+        if len(line) >= 8 and (not code or has_a_step(line)):
+            yield line
+
+
+def has_a_step(line):
+    """Is there more in a line than names and a bare return?"""
+    return not re.fullmatch(r"(return)?[\w,]*|(else|try|pass|if\w*):?", line)
+
+
+def squeezed(line):
+    """A line without spaces and comments: moving it about does not hide it."""
+    return re.sub(r"\s+", "", re.sub(r"(?<!#)#(?!#).*", "", line))
+
+
+def text(notebook):
+    """The file's text. Writing it twice gives the same bytes."""
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and not cell.source.startswith(("%", "!")):
+            parses(cell)
+    nbformat.validate(notebook)
+    return nbformat.writes(notebook, version=nbformat.NO_CONVERT) + "\n"
+
+
+def parses(cell):
+    """A stub must still be Python: a student who runs it untouched sees no error."""
+    lines = [line for line in cell.source.splitlines() if not line.lstrip().startswith("%")]
+    body = "\n".join(lines)
+    if len(lines) == len(cell.source.splitlines()):
+        ast.parse(body)
+
+
+def write(lab, path):
+    """Write the student's copy at once: whoever stops us leaves the old file or the new, whole."""
+    path = Path(path)
+    path = path / lab.path.name if path.is_dir() else path
+    if path.resolve() == lab.path.resolve():
+        raise ValueError(f"{path} is the source; its solutions would be lost")
+    content = text(student_copy(lab))
+    draft = path.with_name(path.name + ".draft")
+    draft.write_text(content, encoding="utf-8")
+    os.replace(draft, path)
+    return path

@@ -1,0 +1,187 @@
+"""Starts the process in which a submission runs, and reads what it sends back as plain numbers.
+
+With bubblewrap (`bwrap`) it has no network, no home directory, and sees no file but
+Python's own and five of ours. Without it there are still limits and processes, but no walls.
+"""
+
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import safetensors.torch
+
+from attnbook.labs.prints import array
+
+HERE = Path(__file__).parent
+NEEDED = ["__init__.py", "child.py", "work.py", "cells.py", "prints.py"]
+QUIET = "def check(*arguments, **options):\n    return None\n"
+START = "import sys; sys.path.insert(0, sys.argv[1]); from attnbook.labs import child; child.main()"
+MEGA = 1 << 20
+LIMITS = {
+    "seconds": 10,
+    "memory": 1024 * MEGA,
+    "processes": 16,
+    "file": 16 * MEGA,
+    "result": 8 * MEGA,
+}
+STARTING = 60  # seconds until torch is imported, on a busy machine
+USERS = 200_000  # users from here on own nothing on this machine
+
+
+@contextmanager
+def box():
+    """A folder with the few files of ours that a child may see; `check` does nothing there."""
+    with tempfile.TemporaryDirectory(prefix="attnbook-") as folder:
+        inside = Path(folder) / "attnbook" / "labs"
+        inside.mkdir(parents=True)
+        (inside.parent / "__init__.py").touch()
+        for name in NEEDED:
+            shutil.copy(HERE / name, inside)
+        (inside / "check.py").write_text(QUIET, encoding="utf-8")
+        os.chmod(folder, 0o755)
+        yield Path(folder)
+
+
+def walls():
+    """The program that keeps a child in, or None."""
+    program = shutil.which("bwrap")
+    if program is None:
+        return None
+    test = subprocess.run([*wall(program, HERE), "true"], capture_output=True, check=False)
+    return program if test.returncode == 0 else None
+
+
+def wall(program, folder):
+    """The call of bwrap: everything apart, Python and the system's libraries to read, no more."""
+    root = os.getuid() == 0
+    apart = ["ipc", "pid", "net", "uts", "cgroup-try"] + ([] if root else ["user"])
+    line = [program, *(f"--unshare-{name}" for name in apart), "--die-with-parent", "--new-session"]
+    if root:
+        line += ["--cap-drop", "ALL"]
+        for name in ("SETUID", "SETGID", "KILL"):
+            line += ["--cap-add", f"CAP_{name}"]
+    line += ["--proc", "/proc", "--dev", "/dev", "--clearenv"]
+    line += ["--perms", "1777", "--size", str(64 * MEGA), "--tmpfs", "/tmp"]
+    for name in (
+        "/usr",
+        "/lib",
+        "/lib64",
+        "/lib32",
+        "/bin",
+        "/etc/ld.so.cache",
+        "/etc/alternatives",
+    ):
+        line += ["--ro-bind-try", name, name]
+    for path in python_folders():
+        line += [*parents(path), "--ro-bind", str(path), str(path)]
+    for path in {Path(p) / "attnbook" for p in sysconfig.get_paths().values()}:
+        if path.is_dir():
+            line += ["--tmpfs", str(path)]
+    return [*line, "--ro-bind", str(folder), "/box", "--chdir", "/tmp"]
+
+
+def python_folders():
+    """Where this Python and its packages are, as far as it is not under /usr."""
+    paths = {Path(sys.prefix), Path(sys.base_prefix)}
+    paths |= {Path(sysconfig.get_paths()[name]) for name in ("stdlib", "purelib", "platlib")}
+    paths = {path.resolve() for path in paths} | {Path(sys.prefix)}
+    outer = {p for p in paths if not any(q in p.parents for q in paths)}
+    return sorted(p for p in outer if Path("/usr") not in (p, *p.parents))
+
+
+def parents(path):
+    """The folders above a path, as anybody may pass through them."""
+    above = [p for p in reversed(path.parents) if p != Path("/") and p != Path("/tmp")]
+    return [word for p in above for word in ("--perms", "0755", "--dir", str(p))]
+
+
+def run(job, arguments, raw, folder, program, number=0):
+    """What a submission answers: {question: {"status", "seconds", "note", "results"}}.
+
+    `job` names questions, cases and written questions; `arguments` are tensors by name.
+    """
+    user = USERS + number % 50_000 if program and os.getuid() == 0 else None
+    tensors = safetensors.torch.save({n: a.clone().contiguous() for n, a in arguments.items()})
+    limits = {**LIMITS, **job.get("limits", {}), "user": user}
+    head = {**job, "tensors": len(tensors), "limits": limits}
+    settings = {"OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/tmp"}
+    line = [sys.executable, "-I", "-c", START, str(folder)]
+    if program:
+        settings["ATTNBOOK_SANDBOX"] = "bwrap"
+        line = [*wall(program, folder), *environment(settings), *line[:-1], "/box"]
+    with tempfile.TemporaryFile() as source:
+        source.write(json.dumps(head).encode() + b"\n" + tensors + raw)
+        source.seek(0)
+        sent = received(line, source, settings, len(job["questions"]) + 1, limits)
+    return answers(sent)
+
+
+def environment(settings):
+    return [word for name, value in settings.items() for word in ("--setenv", name, value)]
+
+
+def received(line, source, settings, questions, limits):
+    """Everything the child sends, up to a size and a time; then it is ended, whatever it does."""
+    quiet = subprocess.DEVNULL
+    child = subprocess.Popen(
+        line,
+        stdin=source,
+        stdout=subprocess.PIPE,
+        stderr=quiet,
+        env=settings,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + STARTING + questions * (limits["seconds"] + 2)
+    sent, fd = bytearray(), child.stdout.fileno()
+    try:
+        while len(sent) <= questions * (limits["result"] + 10_000):
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([fd], [], [], left)[0]:
+                break
+            piece = os.read(fd, 1 << 16)
+            if not piece:
+                break
+            sent += piece
+    finally:
+        child.kill()
+        child.stdout.close()
+        child.wait()
+    return bytes(sent)
+
+
+def answers(sent):
+    """The replies by question. What cannot be read is left out: its question has no answer."""
+    found = {}
+    while sent:
+        line, _, sent = sent.partition(b"\n")
+        try:
+            head = json.loads(line)
+            blob, sent = sent[: head["bytes"]], sent[head["bytes"] :]
+            note, _, tensors = blob.partition(b"\n")
+            note = json.loads(note) if note else {}
+            found[str(head["name"])] = {
+                "status": str(head["status"]),
+                "seconds": float(head["seconds"]),
+                "note": note if isinstance(note, dict) else {},
+                "results": results(tensors),
+            }
+        except Exception:
+            return found
+    return found
+
+
+def results(tensors):
+    """Arrays by case and place, or nothing if these are not safetensors of plain numbers."""
+    try:
+        loaded = safetensors.torch.load(bytes(tensors)) if tensors else {}
+        return {name: array(value) for name, value in loaded.items()}
+    except Exception:
+        return {}

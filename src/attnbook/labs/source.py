@@ -1,0 +1,105 @@
+"""A lab's source notebook: its questions, their points, the solutions and the rubric.
+
+Everything is read from what a person sees, the text of the cells: a question begins with a
+heading `### Question 2 · name (3 points)`, and a name set as code, in backquotes, is a function to
+write; without them the answer is written text. Solutions stand between `### BEGIN SOLUTION` and
+`### END SOLUTION`, as in nbgrader; the rubric between `### BEGIN RUBRIC` and `### END RUBRIC`.
+"""
+
+import importlib.util
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import nbformat
+
+HEADING = re.compile(r"^### Question (\d+) · (`?)([^`\n]+?)\2 \((\d+) points?\)", re.MULTILINE)
+MARKED = r"^[ \t]*### BEGIN {0}[ \t]*\n(.*?)^[ \t]*### END {0}[ \t]*$"
+SOLUTION, RUBRIC = (
+    re.compile(MARKED.format(word), re.MULTILINE | re.DOTALL) for word in ("SOLUTION", "RUBRIC")
+)
+
+
+@dataclass
+class Asked:
+    """One question as it stands in the notebook. `code`: its name is a function to write."""
+
+    number: int
+    name: str
+    points: int
+    code: bool
+    prompt: str = ""  # what stands below the heading, in its cell
+    solutions: list[str] = field(default_factory=list)
+    rubric: str = ""
+
+
+@dataclass
+class Lab:
+    """A lab: the notebook with solutions, and beside it the file with what it is compared with."""
+
+    path: Path
+
+    @property
+    def number(self):
+        return int(self.path.stem.split("-")[0])
+
+    @cached_property
+    def notebook(self):
+        return nbformat.read(self.path, as_version=nbformat.NO_CONVERT)
+
+    @property
+    def title(self):
+        found = (re.match("# (.+)", cell.source) for cell in self.notebook.cells)
+        return next((match[1] for match in found if match), self.path.stem)
+
+    @cached_property
+    def asked(self):
+        """All questions in order; a ValueError if a marker is left open or a name comes twice."""
+        asked = []
+        for cell in self.notebook.cells:
+            check_markers(cell.source, self.path)
+            match = HEADING.search(cell.source) if cell.cell_type == "markdown" else None
+            if match:
+                number, tick, name, points = match.groups()
+                prompt = cell.source[match.end() :].strip()
+                asked.append(Asked(int(number), name, int(points), tick == "`", prompt))
+            found = SOLUTION.findall(cell.source)
+            if found and not asked:
+                raise ValueError(f"{self.path}: cell {cell.id} has a solution before any question")
+            if asked:
+                asked[-1].solutions += found
+                asked[-1].rubric += "".join(RUBRIC.findall(cell.source))
+        names = [question.name for question in asked]
+        if len(set(names)) < len(names):
+            raise ValueError(f"{self.path}: two questions have the same name: {names}")
+        return asked
+
+    @cached_property
+    def compared(self):
+        """What the lab's Python file says of each function: {name: Question}."""
+        path = self.path.with_suffix(".py")
+        spec = importlib.util.spec_from_file_location(f"attnbook_lab_{self.number}", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module.QUESTIONS
+
+
+def check_markers(source, path):
+    """Raise a ValueError if markers do not come in pairs: half a solution would be given away."""
+    for word, pattern in (("SOLUTION", SOLUTION), ("RUBRIC", RUBRIC)):
+        marks = re.findall(rf"### *(?:BEGIN|END) *{word}", source, re.IGNORECASE)
+        pairs = len(pattern.findall(source))
+        if len(marks) != 2 * pairs:
+            raise ValueError(f"{path}: {len(marks)} marks of {word} make {pairs} pairs")
+
+
+def find(number, folder):
+    """The lab of this number in a folder of labs."""
+    found = sorted(Path(folder).glob(f"{int(number):02}-*.ipynb"))
+    if len(found) != 1:
+        raise ValueError(
+            f"{len(found)} notebooks in {Path(folder).resolve()} belong to lab {number}; "
+            "say with --labs where the sources of the labs are"
+        )
+    return Lab(found[0])

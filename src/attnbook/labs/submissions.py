@@ -1,0 +1,75 @@
+"""Files as a learning platform hands them out: a folder or a zip, under any names."""
+
+import hashlib
+import re
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+LARGEST = 20 << 20  # bytes of one submission
+IGNORED = re.compile(r"(^|/)(\.(?!\.)[^/]*|__MACOSX|__pycache__|Thumbs\.db)(/|$)")
+# Moodle: "Ada Lovelace_1234_assignsubmission_file_/lab.ipynb"
+MOODLE = re.compile(r"(?P<name>[^/]+?)_(?P<id>\d+)_assignsubmission_[^/]*")
+# Canvas: "lovelaceada_LATE_1234_567890_lab.ipynb"
+CANVAS = re.compile(r"(?P<name>[^/_]+)(_LATE)?_(?P<id>\d+)_\d+_[^/]+$")
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One file. `content` is None if it is too large to be read."""
+
+    file: str
+    content: bytes | None
+
+    @property
+    def student(self):
+        """Name and number as far as the file's name tells: (name, number or "")."""
+        found = MOODLE.search(self.file) or CANVAS.search(PurePosixPath(self.file).name)
+        if found:
+            return found["name"].strip(), found["id"]
+        return PurePosixPath(self.file).stem, ""
+
+    @property
+    def key(self):
+        """Different for different files and different contents."""
+        content = b"too large" if self.content is None else self.content
+        return hashlib.sha256(self.file.encode(errors="replace") + b"\0" + content).hexdigest()[:24]
+
+
+def collect(path):
+    """All submissions in a folder or a zip, sorted by name. A zip is read, never unpacked."""
+    path = Path(path)
+    if path.is_dir():
+        files = sorted(p for p in path.rglob("*") if p.is_file() and not p.is_symlink())
+        names = {p: p.relative_to(path).as_posix() for p in files}
+        return [from_file(p, name) for p, name in names.items() if not IGNORED.search(name)]
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            entries = sorted(archive.infolist(), key=lambda entry: entry.filename)
+            wanted = [e for e in entries if not e.is_dir() and not IGNORED.search(e.filename)]
+            return [from_zip(archive, entry) for entry in wanted]
+    if path.is_file():
+        return [from_file(path, path.name)]
+    raise ValueError(f"{path}: a folder, a zip or a notebook with submissions is needed")
+
+
+def from_file(path, name):
+    try:
+        with path.open("rb") as file:
+            return limited(name, file)
+    except OSError:
+        return Submission(name, None)
+
+
+def from_zip(archive, entry):
+    try:
+        with archive.open(entry) as file:
+            return limited(entry.filename, file)
+    except (OSError, RuntimeError, NotImplementedError, zipfile.BadZipFile, EOFError):
+        return Submission(entry.filename, b"")
+
+
+def limited(name, file):
+    """No more is read than a submission may have, whatever the archive says of its size."""
+    content = file.read(LARGEST + 1)
+    return Submission(name, content if len(content) <= LARGEST else None)

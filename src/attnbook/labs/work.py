@@ -1,0 +1,103 @@
+"""What a child process does for one question of a submission. It knows no answers.
+
+Everything here shares its process with the student's code and can be changed by it. So nothing
+here decides anything: it hands over numbers, and who holds the answers compares.
+"""
+
+import ast
+import json
+
+import safetensors.torch
+import torch
+
+from attnbook.labs import cells
+from attnbook.labs.prints import arrays
+
+LONGEST = 20_000  # letters of a written answer
+
+
+def done(question, tensors, raw):
+    """The reply to one question, as bytes."""
+    return written(question, raw) if "written" in question else code(question, tensors, raw)
+
+
+def written(question, raw):
+    """The written answers, or what is wrong with the file."""
+    try:
+        pairs = cells.read(raw)
+        tree, wrong = cells.statements(pairs)
+    except Exception as error:
+        return json.dumps({"error": f"not a notebook ({type(error).__name__})"}).encode()
+    answers = {str(n): (cells.answer(pairs, n) or "")[:LONGEST] for n in question["written"]}
+    note = {"answers": answers, "statements": len(tree), "broken": [text for _, text in wrong[:5]]}
+    return json.dumps(note).encode()
+
+
+def code(question, tensors, raw):
+    """Run the question's part of the notebook, then its function on every case."""
+    name = question["name"]
+    tree, wrong = cells.statements(cells.read(raw))
+    part = cells.needed(tree, name)
+    own = [statement for statement in part if name in cells.binds(statement)]
+    if not own:
+        return reply({}, missing=cells.why_missing(tree, wrong, name))
+    if all(map(cells.is_stub, own)):
+        return reply({}, missing="not yet implemented.")
+    names, trouble = executed(part)
+    function = names.get(name)
+    notes, results = [], {}
+    for number, case in enumerate(question["cases"]):
+        try:
+            results |= kept(number, function(*given(case, tensors)))
+            notes.append("")
+        except BaseException as error:
+            notes.append(short(error))
+    used = set(operations(function, given(question["cases"][0], tensors), question["banned"]))
+    used = sorted(used | cells.mentions(part) & set(question["banned"]))
+    return reply(results, notes=notes, trouble=trouble, used=used)
+
+
+def executed(part):
+    """The names that the statements define, and what those that failed said."""
+    names, trouble = {"__name__": "__main__"}, []
+    for statement in part:
+        try:
+            exec(compile(ast.Module([statement], []), "notebook", "exec"), names)
+        except BaseException as error:
+            trouble.append(f"line {statement.lineno} of its cell: {short(error)}")
+    return names, trouble[:3]
+
+
+def given(case, tensors):
+    """Fresh copies of a case's arguments."""
+    return [tensors[a].clone() if isinstance(a, str) else a for a in case]
+
+
+def short(error):
+    return f"{type(error).__name__}: {str(error)[:200]}"
+
+
+def kept(number, value):
+    """Results as tensors of plain numbers, named after their case and place."""
+    parts = enumerate(arrays(value))
+    return {f"{number}/{place}": torch.from_numpy(part.copy()) for place, part in parts}
+
+
+def reply(results, **note):
+    blob = safetensors.torch.save(results) if results else b""
+    return json.dumps(note).encode() + b"\n" + blob
+
+
+def operations(function, arguments, banned):
+    """Which of the banned operations of torch run when the function is called once more."""
+    if not banned:
+        return []
+    try:
+        with torch.autograd.profiler.profile(
+            use_kineto=False
+        ) as seen:  # kineto starts for a second
+            function(*arguments)
+        names = {event.name.removeprefix("aten::") for event in seen.function_events}
+        return sorted(names & set(banned))
+    except BaseException:
+        return []

@@ -1,0 +1,166 @@
+"""A class of files: one row each, in order, resumable, in the forms that platforms import."""
+
+import csv
+import io
+import json
+import zipfile
+
+import pytest
+
+from attnbook import cli
+from attnbook.labs import grade as grading
+from attnbook.labs import gradescope, report, submissions
+
+CODE = {
+    "right": "def scores(q, k):\n    return q @ k.mT / q.shape[-1] ** 0.5",
+    "wrong": "def scores(q, k):\n    return q @ k.mT",
+    "leaves": "def scores(q, k):\n    import os; os._exit(0)",
+}
+
+
+@pytest.fixture(scope="module")
+def submitted(hand_in):
+    return {
+        "Ada Lovelace_101_assignsubmission_file_/lab 3.ipynb": hand_in({"scores": CODE["right"]}),
+        "turingalan_LATE_202_9_three.ipynb": hand_in({"scores": CODE["wrong"]}),
+        "=cmd|x.ipynb": hand_in({"scores": CODE["leaves"]}),
+        "notes.txt": b"sorry, late",
+        "empty.ipynb": b"",
+    }
+
+
+@pytest.fixture(scope="module")
+def handed_in(submitted, tmp_path_factory):
+    path = tmp_path_factory.mktemp("class") / "submissions.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, raw in submitted.items():
+            archive.writestr(name, raw)
+        archive.writestr("__MACOSX/._x.ipynb", b"")
+        archive.writestr(".DS_Store", b"")
+    return path
+
+
+@pytest.fixture(scope="module")
+def graded(root, handed_in):
+    """The command as a lecturer gives it; then the folder with everything it wrote."""
+    out = handed_in.with_name("grades.csv")
+    words = ["labs", "grade", "3", str(handed_in), "--out", str(out), "--labs", str(root / "labs")]
+    assert not cli.main([*words, "--workers", "1"])
+    return words, out
+
+
+def rows(path):
+    return list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"), newline="")))
+
+
+def test_one_row_for_each_file(graded, submitted):
+    table = {row["file"].lstrip("'"): row for row in rows(graded[1])}
+    assert set(table) == set(submitted)
+    ada, alan, left, notes, empty = (table[name] for name in submitted)
+    assert (ada["name"], ada["number"], ada["scores"]) == ("Ada Lovelace", "101", "2")
+    assert (alan["name"], alan["number"], alan["scores"]) == ("turingalan", "202", "0")
+    assert "scores not divided by √D" in alan["reason"]
+    assert (ada["scale"], ada["nothing to see"]) == ("0", "0")  # the question is no answer to it
+    assert left["scores"] == "0" and "ended without an answer" in left["reason"]
+    assert [row["status"] for row in (ada, notes, empty)] == ["graded", "not a notebook", "empty"]
+    assert all(row["points"] == "0" for row in (notes, empty))
+
+
+def test_tables_for_moodle_and_canvas(graded):
+    folder = graded[1].with_suffix("")
+    moodle = {row["Full name"]: row for row in rows(folder / "moodle.csv")}
+    assert moodle["Ada Lovelace"]["Identifier"] == "Participant 101"
+    assert moodle["Ada Lovelace"]["Grade"] == "2"
+    first, *others = rows(folder / "canvas.csv")
+    assert first["Student"].strip() == "Points Possible"
+    assert first["Lab 3: attention by hand"] == "20"
+    assert {"turingalan": "202"}.items() <= {row["Student"]: row["ID"] for row in others}.items()
+
+
+def test_nothing_in_a_table_is_a_formula(graded):
+    for path in [graded[1], *graded[1].with_suffix("").glob("*.csv")]:
+        for line in csv.reader(io.StringIO(path.read_text(encoding="utf-8"), newline="")):
+            assert not [cell for cell in line if cell.startswith(("=", "+", "@"))]
+
+
+def test_feedback_tells_the_mistake_and_no_hidden_number(graded):
+    page = next(graded[1].with_suffix("").glob("feedback/*turingalan*")).read_text()
+    assert "scores not divided by √D" in page and "tensor" not in page
+    summary = (graded[1].with_suffix("") / "summary.html").read_text()
+    assert "<td>1</td><td>scores not divided by √D</td>" in summary
+
+
+def test_what_is_stored_is_not_graded_again(graded, root, monkeypatch):
+    """Two rows are lost as by a kill; the same command grades these two and no other."""
+    words, out = graded
+    before, folder = rows(out), out.with_suffix("") / "rows"
+    lost = sorted(folder.glob("*.json"))[:2]
+    lost[0].unlink()
+    lost[1].write_text(lost[1].read_text()[:20])  # half a file
+    again, real = [], grading.Grader.row
+
+    def counted(self, submission, *more):
+        again.append(submission.file)
+        return real(self, submission, *more)
+
+    monkeypatch.setattr(grading.Grader, "row", counted)
+    assert not cli.main(words)
+    assert len(again) == 2
+    same = [{k: v for k, v in row.items() if k != "seconds"} for row in before]
+    assert same == [{k: v for k, v in row.items() if k != "seconds"} for row in rows(out)]
+
+
+def test_points_for_written_answers_are_taken_over(lab, grader, tmp_path):
+    nothing = {"points": 0, "text": "", "mistakes": []}
+    row = {"file": "a.ipynb", "status": "graded", "reason": "", "review": [], "seconds": 1}
+    row |= {"questions": {asked.name: dict(nothing) for asked in lab.asked}}
+    row |= {"answers": {"7": "Variances add.", "8": ""}}
+    one = submissions.Submission("a.ipynb", b"")
+    out = tmp_path / "grades.csv"
+    report.write(lab, [one], [row], out)
+    assert rows(out)[0]["scale"] == "" and rows(out)[0]["open"] == "1"
+    assert rows(out)[0]["nothing to see"] == "0"
+    table = tmp_path / "grades" / "written.csv"
+    assert "variances add" in rows(table)[0]["rubric"]
+    table.write_text(table.read_text().replace("scale,,2", "scale,1.5,2"))
+    report.write(lab, [one], [row], out)
+    assert rows(out)[0]["scale"] == "1.5" and rows(out)[0]["points"] == "1.5"
+
+
+def test_a_fault_of_ours_costs_one_row_no_points(grader, tmp_path, monkeypatch):
+    def broken(self, submission, *more):
+        if submission.file == "b":
+            raise RuntimeError
+        return {"file": submission.file}
+
+    monkeypatch.setattr(grading.Grader, "row", broken)
+    three = [submissions.Submission(name, b"x") for name in "abc"]
+    found = grading.grade(grader, three, tmp_path, quiet=True)
+    assert [row["file"] for row in found] == ["a", "b", "c"]
+    assert found[1]["status"] == "error" and found[1]["questions"]["scores"]["points"] is None
+
+
+def test_a_file_that_claims_to_be_small_is_not_read_to_its_end(tmp_path):
+    path = tmp_path / "bomb.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("../../bomb.ipynb", bytes(submissions.LARGEST + 5))
+    (one,) = submissions.collect(path)
+    assert one.content is None and not (tmp_path.parent / "bomb.ipynb").exists()
+
+
+def test_gradescope_gets_what_its_documentation_asks_for(lab, submitted, tmp_path, monkeypatch):
+    path = gradescope.write(lab, tmp_path / "autograder.zip")
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+        assert {"setup.sh", "run_autograder"} <= set(names)
+        assert archive.getinfo("run_autograder").external_attr >> 16 & 0o111
+        assert archive.read("run_autograder").startswith(b"#!")
+        archive.extractall(tmp_path / "source")
+    (tmp_path / "submission").mkdir()
+    (tmp_path / "submission" / "a.ipynb").write_bytes(next(iter(submitted.values())))
+    gradescope.main(tmp_path)
+    found = json.loads((tmp_path / "results" / "results.json").read_text(encoding="utf-8"))
+    assert found["stdout_visibility"] == "hidden"
+    first = found["tests"][0]
+    assert (first["name"], first["score"], first["max_score"]) == ("scores", 2, 2)
+    assert first["status"] == "passed" and len(found["tests"]) == 6

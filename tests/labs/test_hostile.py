@@ -1,0 +1,185 @@
+"""Whatever is handed in gets a row, and nobody else's row changes."""
+
+import json
+
+import pytest
+
+RIGHT = {"scores": "def scores(q, k):\n    return q @ k.mT / q.shape[-1] ** 0.5"}
+WRONG = {"scores": "def scores(q, k):\n    return q @ k.mT"}
+DEF = "def scores(q, k):\n    "
+# What a function may try; each would get 0 points on its question, the next question all of them.
+TRIES = {
+    "endless": "while True: pass",
+    "sleeps": "import time; time.sleep(1000)",
+    "catches everything": "\n    while True:\n        try:\n            while True: pass\n"
+    "        except BaseException: pass",
+    "forks": "import os\n    while True: os.fork()",
+    "memory": "return [bytearray(1 << 28) for _ in range(100)]",
+    "tensors": "return torch.ones(1 << 20, 1 << 12)",
+    "large result": "return torch.ones(1 << 22)",
+    "os._exit": "import os; os._exit(0)",
+    "sys.exit": "raise SystemExit(0)",
+    "crash": "import ctypes; ctypes.string_at(0)",
+    "recursion": "return scores(q, k)",
+    "deep recursion": "import sys; sys.setrecursionlimit(10**9); return scores(q, k)",
+    "stops its parent": "import os; os.kill(os.getppid(), 19); return q @ k.mT",
+    "kills all": "import os, signal; os.kill(-1, signal.SIGKILL); return q @ k.mT",
+    "prints": "[print('a' * 10**6) for _ in range(100)]; return q",
+    "fills the disk": "[open(f'/tmp/{n}', 'wb').write(bytes(1 << 24)) for n in range(100)]",
+    "equals everything": "\n    class Yes:\n        shape = (3, 5)\n"
+    "        def __eq__(self, other): return True\n        def __array__(self, *a): return self\n"
+    "    return Yes()",
+    "subclass": "\n    class T(torch.Tensor):\n        __torch_function__ = classmethod(print)\n"
+    "    return torch.zeros(3, 5).as_subclass(T)",
+    "writes to the pipe": "import os\n    for fd in range(3, 64):\n        try: os.write(fd, b'{}')"
+    "\n        except OSError: pass\n    return q @ k.mT",
+    "reads the grader": "import attnbook.labs.question\n    return q",
+    "reads answers": "from attnbook.attention import scaled_dot_scores as f; return f(q, k)",
+    "network": "import socket; socket.create_connection(('1.1.1.1', 53), 2)",
+    "objects": "return [object(), 'right', None]",
+    "nothing": "return None",
+}
+PATCHES = {
+    "allclose": "torch.allclose = np.allclose = lambda *a, **k: True",
+    "equal": "torch.Tensor.__eq__ = lambda *a: True; torch.equal = lambda *a: True",
+    "safetensors": "import safetensors.torch; safetensors.torch.save = lambda *a: b'right'",
+    "json": "import json; json.dumps = lambda *a, **k: '{\"notes\": []}'",
+    "the grader's own": "import attnbook.labs.work as w; w.reply = lambda *a, **k: b'{}'",
+    "check": "def check(*a): raise SystemExit",
+    "exit": "import atexit, os; atexit.register(os._exit, 7)",
+}
+FAST = ["endless", "forks", "memory", "os._exit", "reads answers", "network", "subclass"]
+
+
+def points(row):
+    return {name: question["points"] for name, question in row["questions"].items()}
+
+
+def tries(names):
+    slow = pytest.mark.slow
+    return [pytest.param(n, marks=[] if n in FAST else [slow], id=n) for n in names]
+
+
+@pytest.mark.parametrize("name", tries(TRIES))
+def test_a_hostile_function_costs_its_own_question_only(name, grade, hand_in):
+    other = {"causal_mask": "def causal_mask(a, b):\n    return torch.ones(a, b).tril(b - a) > 0"}
+    row = grade(hand_in({"scores": DEF + TRIES[name]} | other))
+    assert row["questions"]["scores"]["points"] == 0
+    assert row["questions"]["scores"]["text"]
+    if name not in ("stops its parent", "kills all"):  # these may take their own sandbox along
+        assert row["questions"]["causal_mask"]["points"] == 2
+
+
+@pytest.mark.parametrize("name", ["allclose", *tries(list(PATCHES)[1:])])
+def test_patches_change_nothing(name, grade, hand_in):
+    before = f"import numpy as np\n{PATCHES[name]}\n"
+    assert points(grade(hand_in(WRONG, before)))["scores"] == 0
+
+
+def broken():
+    """Files that are no notebook, or hardly one."""
+    deep = b'{"cells": ' + b"[" * 100_000
+    return {
+        "empty": b"",
+        "spaces": b"   \n",
+        "text": b"my answers are in the mail",
+        "half": b'{"cells": [{"cell_type": "code", "sou',
+        "deep": deep,
+        "no cells": b'{"nbformat": 4}',
+        "a list": b"[1, 2, 3]",
+        "cells of nothing": b'{"cells": [null, 3, {}]}',
+        "binary": bytes(range(256)) * 40,
+        "pdf": b"%PDF-1.7 \xff\xfe",
+        "latin": '{"cells": "é"}'.encode("latin-1"),
+    }
+
+
+FAST_FILES = ["empty", "half", "deep", "cells of nothing"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.slow] * (n not in FAST_FILES)) for n in broken()],
+)
+def test_a_file_that_is_no_notebook_gets_a_row(name, grade):
+    row = grade(broken()[name])
+    assert row["status"] in ("empty", "not a notebook")
+    assert row["reason"] and sum(p or 0 for p in points(row).values()) == 0
+
+
+def changed(raw, change):
+    notebook = json.loads(raw)
+    change(notebook)
+    return json.dumps(notebook).encode()
+
+
+def stripped(notebook):
+    notebook["metadata"] = {}
+    for cell in notebook["cells"]:
+        cell.pop("id", None)
+        cell["metadata"] = {}
+
+
+def doubled(notebook):
+    notebook["cells"] = [cell for one in notebook["cells"] for cell in (one, one)]
+
+
+def stub_again(notebook):
+    stub = {"cell_type": "code", "source": "def scores(q, k):\n    ...", "metadata": {}}
+    notebook["cells"].append(stub)
+
+
+def deleted(notebook):
+    words = "import torch", "def scores"
+    cells = [c for c in notebook["cells"] if any(w in "".join(c["source"]) for w in words)]
+    notebook["cells"] = cells
+
+
+def reversed_(notebook):
+    notebook["cells"].reverse()
+
+
+def huge(notebook):
+    cell = {"cell_type": "code", "source": "x = 1", "metadata": {}, "outputs": ["a" * 15_000_000]}
+    notebook["cells"].append(cell)
+
+
+def many(notebook):
+    cell = {"cell_type": "code", "source": "x = 1\n" * 20, "metadata": {}, "outputs": []}
+    notebook["cells"] += [cell] * 2000
+
+
+def magics(notebook):
+    lines = ["%%bash\nrm -rf /", "!ls\n%timeit 3", "while True: pass", "1 +", "x = y?"]
+    cells = [{"cell_type": "code", "source": line, "metadata": {}} for line in lines]
+    notebook["cells"] = [*cells[:3], *notebook["cells"], *cells[3:]]
+
+
+FORMS = [stripped, doubled, stub_again, deleted, reversed_, huge, many, magics]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [pytest.param(f, marks=[pytest.mark.slow] * (f not in (stripped, magics))) for f in FORMS],
+    ids=lambda f: f.__name__,
+)
+def test_right_work_in_a_damaged_notebook_keeps_its_points(change, grade, hand_in):
+    assert points(grade(changed(hand_in(RIGHT), change)))["scores"] == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_odd_encodings_are_read(encoding, grade, hand_in):
+    raw = hand_in(RIGHT).decode().encode(encoding)
+    assert points(grade(raw))["scores"] == 2
+
+
+def test_banned_shortcuts_are_flagged_and_not_zeroed(grade, hand_in):
+    code = """
+    from torch.nn import functional as anything
+    def softmax(x):
+        return getattr(anything, "soft" + "max")(x, -1)
+    """
+    row = grade(hand_in({"softmax": code}))
+    assert points(row)["softmax"] == 3
+    assert row["status"] == "review" and row["review"] == ["softmax: uses torch's softmax"]

@@ -1,0 +1,95 @@
+"""The labs as a whole: what a child can see, and what comes back from it."""
+
+import json
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+from attnbook.labs import cells, sandbox
+from attnbook.labs.prints import alike, fingerprint, same
+
+
+def test_a_child_sees_no_answers(box_files):
+    assert "prints.py" in box_files and "judge.py" not in box_files
+    assert not [name for name in box_files if "probes" in name or "question" in name]
+
+
+@pytest.fixture
+def box_files():
+    with sandbox.box() as folder:
+        return {path.name for path in folder.rglob("*") if path.is_file()}
+
+
+def test_only_plain_numbers_come_back():
+    good = safetensors.torch.save({"0/0": torch.ones(2)})
+    assert sandbox.results(good)["0/0"].tolist() == [1, 1]
+    for bad in (b"\x80\x04K\x01.", b"\xff" * 100, good[:-1], b"{}" * 9):
+        assert sandbox.results(bad) == {}
+
+
+def frame(name, blob):
+    head = {"name": name, "status": "ok", "bytes": len(blob), "seconds": 1}
+    return json.dumps(head).encode() + b"\n" + blob
+
+
+def test_a_disturbed_channel_loses_what_comes_after_it_only():
+    sent = frame("a", b"{}\n") + b"rubbish" + frame("b", b"{}\n")
+    assert list(sandbox.answers(sent)) == ["a"]
+    assert list(sandbox.answers(frame("a", b"{}\n") + frame("b", b"[1]\n"))) == ["a", "b"]
+
+
+def test_fingerprints_of_equal_results_are_alike_and_others_are_not():
+    one = (np.linspace(-1, 1, 12).reshape(3, 4),)
+    near, far = (one[0] + 1e-6,), (one[0].copy(),)
+    far[0][2, 1] += 0.01
+    assert same(one, near) and alike(fingerprint(one), fingerprint(near))
+    assert not same(one, far) and not alike(fingerprint(one), fingerprint(far))
+    assert not alike(fingerprint(one), fingerprint((one[0].T.copy(),)))
+    nan = (np.where(one[0] > 0.9, np.nan, one[0]),)
+    assert same(nan, nan) and not alike(fingerprint(one), fingerprint(nan))
+
+
+NOTEBOOK = """
+import torch
+from math import *
+table = {}
+def helper(x):
+    return table[x]
+while True:
+    pass
+table["a"] = 1
+print(helper)
+def wanted(x):
+    return helper(x)
+unrelated = 1 / 0
+def wanted(x):
+    ...
+"""
+
+
+def test_a_function_takes_along_what_it_needs_and_nothing_else():
+    tree, wrong = cells.statements([("code", NOTEBOOK), ("code", "1 +"), ("markdown", "1 +")])
+    chosen = [cells.ast.unparse(one) for one in cells.needed(tree, "wanted")]
+    assert [text.split("\n")[0] for text in chosen] == [
+        "from math import *",
+        "table = {}",
+        "def helper(x):",
+        "table['a'] = 1",
+        "def wanted(x):",
+    ]
+    assert len(wrong) == 1 and "SyntaxError" in wrong[0][1]
+
+
+def test_a_syntax_error_is_told_where_the_function_should_be():
+    tree, wrong = cells.statements([("code", "def wanted(x):\n    return (x")])
+    assert "is not Python: SyntaxError" in cells.why_missing(tree, wrong, "wanted")
+    assert cells.why_missing(tree, wrong, "other") == "no cell defines other."
+
+
+def test_written_answers_are_found_below_their_heading():
+    pairs = [("markdown", "### Question 7 · why (2 points)\nText."), ("markdown", "Because.")]
+    pairs += [("code", "x = 1"), ("markdown", "### Hand in"), ("markdown", "bye")]
+    assert cells.answer(pairs, 7).split() == ["Text.", "Because.", "x", "=", "1"]
+    assert cells.answer(pairs, 8) is None
