@@ -5,12 +5,13 @@ import json
 import math
 import os
 import sys
+from collections import Counter
 
 import nbformat
 import pytest
 import torch
 
-from attnbook.data import pairs
+from attnbook.data import pairs, text
 from attnbook.train import parameters
 
 RECURRENT = {"cho_2014", "bahdanau_2015"}
@@ -217,6 +218,17 @@ def test_the_table_in_chapter_7_is_what_is_stored(shakespeare, root):
             assert config["recipe"] == "gpt2" or f"hidden width {run['hidden']}" in text
     expected = {f"{row}{', '.join(found)} |" for row, found in rows.items()}
     assert {line for line in text.split("\n") if line.startswith("| `")} == expected
+
+
+def test_the_table_of_counts_in_chapter_7_is_ahead_on_shakespeare(shakespeare, root):
+    if not os.environ.get("ATTNBOOK_DATA"):
+        pytest.skip("set ATTNBOOK_DATA: the text of Shakespeare is not part of the package")
+    notebook = nbformat.read(root / "book/07-language-models.ipynb", nbformat.NO_CONVERT)
+    cells = {cell.id: cell.source for cell in notebook.cells}
+    names = {"docs": text.load("shakespeare"), "Counter": Counter, "math": math, "torch": torch}
+    exec(cells["table"] + "\n" + cells["table-loss"], names)
+    assert f"has {names['table_loss']:.2f} (load" in cells["larger-budget"]
+    assert names["table_loss"] < min(losses(shakespeare, setting="cpu"))
 
 
 def losses(runs, **settings):
