@@ -158,24 +158,28 @@ def received(line, source, settings, questions, limits):
 
 
 def answers(sent):
-    """The replies by question. What cannot be read is left out: its question has no answer."""
+    """The replies by question, as far as the frames around them can be read."""
     found = {}
     while sent:
         line, _, sent = sent.partition(b"\n")
         try:
             head = json.loads(line)
             blob, sent = sent[: head["bytes"]], sent[head["bytes"] :]
-            note, _, tensors = blob.partition(b"\n")
-            note = json.loads(note) if note else {}
-            found[str(head["name"])] = {
-                "status": str(head["status"]),
-                "seconds": float(head["seconds"]),
-                "note": note if isinstance(note, dict) else {},
-                "results": results(tensors),
-            }
+            reply = {"status": str(head["status"]), "seconds": float(head["seconds"])}
+            found[str(head["name"])] = reply | content(blob)
         except Exception:
             return found
     return found
+
+
+def content(blob):
+    """What is in a reply. Its process may have written anything: then there is nothing."""
+    line, _, tensors = blob.partition(b"\n")
+    try:
+        note = json.loads(line)
+    except (ValueError, RecursionError):
+        note = None
+    return {"note": note if isinstance(note, dict) else {}, "results": results(tensors)}
 
 
 def results(tensors):
