@@ -184,7 +184,7 @@ def test_linformer_is_exact_where_keys_repeat():
 
 def test_linformer_is_attention_to_the_mixtures_each_with_its_own_matrix():
     q, k, v = qkv(3, 7)
-    for_k, for_v = (torch.randn(2, 7, generator=generator(3)).double() for _ in range(2))
+    for_k, for_v = torch.randn(2, 2, 7, generator=generator(3)).double()
     mixed_k = torch.stack([sum(m[j] * k[..., j, :] for j in range(7)) for m in for_k], -2)
     mixed_v = torch.stack([sum(m[j] * v[..., j, :] for j in range(7)) for m in for_v], -2)
     assert_close(linformer_attend(q, k, v, for_k, for_v), attend(q, mixed_k, mixed_v)[0])

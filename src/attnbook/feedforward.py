@@ -79,7 +79,7 @@ class MixtureOfExperts(nn.Module):
         for e, expert in enumerate(self.experts):
             token, place = (chosen == e).nonzero(as_tuple=True)  # whoever chose this expert
             answer = share[token, place, None] * expert(tokens[token])
-            output = output.index_add(0, token, answer.to(x.dtype))
+            output.index_add_(0, token, answer.to(x.dtype))
         return output.view_as(x)
 
 

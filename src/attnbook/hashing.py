@@ -94,9 +94,6 @@ def found(i: Tensor, j: Tensor, bucket: Tensor, cell: Tensor) -> tuple[Tensor, T
         back = c[i] - c[j]  # how many chunks
         by_round.append((b[i] == b[j]) & ((back == 0) | (back == 1)))
     by_round = torch.stack(by_round)
-    # Before the first chunk stands the last one: nobody looks there.
-    chunks, chunk = i.shape[1:3]
-    first = torch.arange(chunks, device=i.device)[:, None, None] == 0
-    before = torch.arange(2 * chunk, device=i.device) < chunk
-    own = by_round.diagonal().movedim(-1, 0) & ~(first & before)
-    return own, by_round.sum(0).clamp(min=1)
+    # Before the first chunk stands the last: too far away. If it is the first itself, every pair is
+    # there twice, which changes no average.
+    return by_round.diagonal().movedim(-1, 0), by_round.sum(0).clamp(min=1)
