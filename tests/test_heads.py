@@ -5,7 +5,7 @@ from torch.testing import assert_close
 
 from attnbook.attention import MultiHeadAttention, causal_mask
 from attnbook.block import Block, CrossBlock, PreNorm, Stack
-from attnbook.feedforward import MLP
+from attnbook.feedforward import MLP, MixtureOfExperts
 from attnbook.heads import watch, without_heads
 from attnbook.norms import LayerNorm
 
@@ -115,6 +115,17 @@ def test_heads_are_on_again_afterwards_even_after_an_error():
     assert_close(layer(x), before)
     with without_heads(layer, []):
         assert_close(layer(x), before)
+
+
+def test_other_layers_that_show_something_are_watched_by_their_kind():
+    model = Stack([Block(pre(attention()), pre(MixtureOfExperts([MLP(C, 7), MLP(C, 7)], C)))])
+    with watch(model, MixtureOfExperts) as chances, watch(model) as weights:
+        model(torch.randn(B, Tq, C))
+    assert set(chances) == {"blocks.0.feedforward.part"}
+    assert set(weights) == {"blocks.0.attention.part"}
+    assert_close(chances["blocks.0.feedforward.part"].sum(-1), torch.ones(B, Tq))
+    with pytest.raises(ValueError, match="no MixtureOfExperts in this Linear"):
+        watch(nn.Linear(2, 3), MixtureOfExperts).__enter__()
 
 
 def test_bad_input_is_named():

@@ -12,6 +12,7 @@ from torch.testing import assert_close
 
 from attnbook.attention import length_mask
 from attnbook.feedforward import MixtureOfExperts, active_parameters, balance_loss
+from attnbook.generate import generate
 from attnbook.heads import watch
 from attnbook.recipes import bert, gpt2, llama, mixtral, vaswani_2017
 from attnbook.train import parameters, token_loss
@@ -308,6 +309,15 @@ def test_mixtral_is_transformers_mixtral_forward_balance_and_gradient():
     expected = {name: weight.grad for name, weight in reference.named_parameters()}
     grads = as_in_transformers(model, lambda weight: weight.grad)
     assert_close(grads, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_mixtral_writes_the_same_with_and_without_a_cache():
+    torch.manual_seed(0)
+    model, tokens = mixtral(13, 24, 2, 6, 2, 10, 50.0, 5, 2), torch.randint(13, (2, 3))
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.normal_(std=0.5)
+    assert torch.equal(generate(model, tokens, 6), generate(model, tokens, 6, cached=False))
 
 
 # -- and they learn -----------------------------------------------------------------------------
