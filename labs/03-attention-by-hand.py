@@ -248,6 +248,6 @@ QUESTIONS = {
             "blurred": "the weights are blurred: make the queries or keys much longer",
             "features": "the features are reversed instead of the positions",
         },
-        banned=("flip",),
+        banned=("without attend",),
     ),
 }

@@ -44,6 +44,7 @@ PATCHES = {
     "equal": "torch.Tensor.__eq__ = lambda *a: True; torch.equal = lambda *a: True",
     "safetensors": "import safetensors.torch; safetensors.torch.save = lambda *a: b'right'",
     "json": "import json; json.dumps = lambda *a, **k: '{\"notes\": []}'",
+    "forged": 'import json; json.dumps = lambda *a, **k: \'{"notes": 5, "used": 7}\'',
     "the grader's own": "import attnbook.labs.work as w; w.reply = lambda *a, **k: b'{}'",
     "check": "def check(*a): raise SystemExit",
     "exit": "import atexit, os; atexit.register(os._exit, 7)",
@@ -180,6 +181,7 @@ def test_banned_shortcuts_are_flagged_and_not_zeroed(grade, hand_in):
     def softmax(x):
         return getattr(anything, "soft" + "max")(x, -1)
     """
-    row = grade(hand_in({"softmax": code}))
-    assert points(row)["softmax"] == 3
-    assert row["status"] == "review" and row["review"] == ["softmax: uses torch's softmax"]
+    row = grade(hand_in({"softmax": code, "reverse": "def reverse(x):\n    return x.flip(0)"}))
+    assert (points(row)["softmax"], points(row)["reverse"]) == (3, 2)
+    assert row["status"] == "review"
+    assert row["review"] == ["softmax: uses torch's softmax", "reverse: without attend"]

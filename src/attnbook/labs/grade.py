@@ -88,19 +88,15 @@ class Grader:
         if first["status"] != "ok" or "error" in first["note"]:
             reason = first["note"].get("error") or f"the file cannot be read ({first['status']})"
             return {"status": "not a notebook", "reason": f"{reason}."}
-        questions, review = {}, []
+        questions, answers, review = {}, {}, []
         for asked in self.lab.asked:
             if asked.code:
                 questions[asked.name] = self.points(asked, said.get(asked.name), review)
-        answers = {}
-        for asked in self.lab.asked:
-            text = str(dict(first["note"].get("answers", {})).get(str(asked.number), ""))
-            if not asked.code:
+            else:
+                text = str(first["note"]["answers"].get(str(asked.number), ""))
                 answers[str(asked.number)] = text.replace(asked.prompt, "").strip()
         whole = all(name in said for name in self.sheets)
-        reason = (
-            "" if whole else "the sandbox ended early; the questions after that have no points."
-        )
+        reason = "" if whole else "the sandbox ended early; later questions have no points."
         status = "review" if review else "graded" if whole else "incomplete"
         more = {"questions": questions, "answers": answers, "review": review}
         return {"status": status, "reason": reason, **more}
@@ -114,27 +110,32 @@ class Grader:
             return {"points": 0, "text": str(text)[:500], "mistakes": []}
         known = self.sheets[asked.name]
         verdict = judge(known, outcomes(known, note, reply["results"]))
-        for name in note.get("used") or []:
-            review.append(f"{asked.name}: uses torch's {str(name)[:60]}")
-        trouble = (
-            "".join(f" ({line})" for line in note.get("trouble", [])) if verdict.share < 1 else ""
-        )
+        for name in lines(note, "used"):
+            what = name if name.startswith("without ") else f"uses torch's {name}"
+            review.append(f"{asked.name}: {what}")
+        trouble = [f" ({line})" for line in lines(note, "trouble") if verdict.share < 1]
         return {
             "points": round(asked.points * verdict.share, 2),
-            "text": (verdict.text + trouble)[:1000],
+            "text": (verdict.text + "".join(trouble))[:1000],
             "mistakes": list(verdict.mistakes),
         }
 
 
+def lines(note, key):
+    """A list of short sentences out of a reply, whatever its process has written there."""
+    said = note.get(key)
+    return [str(line)[:300] for line in said[:20]] if isinstance(said, list) else []
+
+
 def outcomes(known, note, results):
     """For each case the arrays that came back, or a sentence."""
-    notes = list(note.get("notes", []))
+    notes = lines(note, "notes")
     found = []
     for number in range(len(known.cases)):
         parts = []
         while f"{number}/{len(parts)}" in results:
             parts.append(results[f"{number}/{len(parts)}"])
-        said = str(notes[number])[:300] if number < len(notes) else ""
+        said = notes[number] if number < len(notes) else ""
         found.append(tuple(parts) if parts and not said else said or "no result")
     return found
 

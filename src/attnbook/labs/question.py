@@ -30,7 +30,7 @@ class Question:
 
     `mistakes` says in a sentence what each one is; those in `shifts` change a scale that
     `measure` ("scores" or "weights") can read off a result. `banned` are torch's own operations,
-    whose use is flagged for the lecturer.
+    whose use is flagged for the lecturer; "without attend" flags who does not use `attend`.
     """
 
     program: Callable

@@ -53,8 +53,14 @@ def code(question, tensors, raw):
         except BaseException as error:
             notes.append(short(error))
     used = set(operations(function, given(question["cases"][0], tensors), question["banned"]))
-    used = sorted(used | cells.mentions(part) & set(question["banned"]))
-    return reply(results, notes=notes, trouble=trouble, used=used)
+    used |= (cells.mentions(part) | unused(part, question["banned"])) & set(question["banned"])
+    return reply(results, notes=notes, trouble=trouble, used=sorted(used))
+
+
+def unused(part, banned):
+    """Which of "without attend" and the like is true: that name is not used at all."""
+    there = set().union(*map(cells.binds, part))
+    return {rule for rule in banned if rule.startswith("without ") and rule[8:] not in there}
 
 
 def executed(part):
