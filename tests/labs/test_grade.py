@@ -140,6 +140,24 @@ def test_a_fault_of_ours_costs_one_row_no_points(grader, tmp_path, monkeypatch):
     assert found[1]["status"] == "error" and found[1]["questions"]["scores"]["points"] is None
 
 
+def test_without_bubblewrap_it_grades_too_and_warns(
+    lab, hand_in, box, monkeypatch, tmp_path, root, capsys
+):
+    code = CODE["right"] + "\nwhile True:\n    pass"
+    other = "def softmax(x):\n    from attnbook.attention import masked_softmax as f; return f(x)"
+    raw = hand_in({"scores": code, "softmax": other, "reverse": "def reverse(x):\n    exit()"})
+    row = grading.Grader(lab, 7).row(submissions.Submission("a.ipynb", raw), box)
+    assert row["questions"]["scores"]["points"] == 2
+    assert "ModuleNotFoundError" in row["questions"]["softmax"]["text"]
+    assert row["questions"]["reverse"]["points"] == 0
+
+    monkeypatch.setattr(cli.sandbox, "walls", lambda: None)
+    (tmp_path / "empty.ipynb").touch()
+    words = ["labs", "grade", "3", str(tmp_path), "--labs", str(root / "labs"), "--out"]
+    assert not cli.main([*words, str(tmp_path / "out.csv")])
+    assert "bubblewrap (bwrap) is not installed" in capsys.readouterr().err
+
+
 def test_a_file_that_claims_to_be_small_is_not_read_to_its_end(tmp_path):
     path = tmp_path / "bomb.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
