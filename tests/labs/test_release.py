@@ -46,6 +46,7 @@ LEAKS = {
     "moved and respaced": ("hand-in", "    return  grown/grown.sum(-1,keepdim = True) # so"),
     "a commented line": ("imports", "# grown = torch.exp(x - x.amax(-1, keepdim=True))"),
     "an open marker": ("scores", "### BEGIN SOLUTION"),
+    "in other words": ("imports", "def scores(q, k):\n    return q @ k.mT * q.size(-1) ** -0.5"),
     "another spelling": ("title", "### begin solution"),
 }
 

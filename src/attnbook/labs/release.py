@@ -4,10 +4,14 @@ import ast
 import copy
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import nbformat
 
+from attnbook.labs import cells
+from attnbook.labs.prints import outcome, same
+from attnbook.labs.question import copies, drawn, run
 from attnbook.labs.source import RUBRIC, SOLUTION
 
 ANSWER = "*Write your answer here, instead of this line.*"
@@ -17,7 +21,7 @@ def student_copy(lab):
     """The notebook for students, or a ValueError if any of a solution is still in it."""
     questions = lab.asked  # read first: an open marker must stop this
     notebook = copy.deepcopy(lab.notebook)
-    cells = []
+    kept = []
     for cell in notebook.cells:
         cell.source = without_solution(cell)
         if not cell.source.strip():
@@ -25,11 +29,12 @@ def student_copy(lab):
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
         cell.metadata = {k: v for k, v in cell.metadata.items() if k == "tags"}
-        cells.append(cell)
-    notebook.cells = cells
+        kept.append(cell)
+    notebook.cells = kept
     notebook.metadata = {k: v for k, v in notebook.metadata.items() if k == "kernelspec"}
     notebook.metadata["colab"] = {"name": lab.path.name}
     refuse_what_is_left(notebook, questions)
+    refuse_what_answers(notebook, lab.compared)
     return notebook
 
 
@@ -63,6 +68,19 @@ def refuse_what_is_left(notebook, questions):
     for line in secret:
         if len(line) > 20 and line in everything:
             raise ValueError(f"a line of a solution is still somewhere in the notebook: {line}")
+
+
+def refuse_what_answers(notebook, compared):
+    """Raise a ValueError if a question is answered in the copy, in whatever words."""
+    tree, _ = cells.statements([(cell.cell_type, cell.source) for cell in notebook.cells])
+    for name, question in compared.items():
+        names, cases = {}, drawn(question, seed=1)
+        for statement in cells.needed(tree, name):
+            with suppress(Exception):  # what does not run answers nothing
+                exec(compile(ast.Module([statement], []), "copy", "exec"), names)
+        found = [outcome(names.get(name), copies(case.arguments)) for case in cases]
+        if all(map(same, found, run(question.program, frozenset(), cases))):
+            raise ValueError(f"the question {name} is still answered in the copy")
 
 
 def telling(text, code):
