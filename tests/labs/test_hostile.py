@@ -49,7 +49,7 @@ PATCHES = {
     "check": "def check(*a): raise SystemExit",
     "exit": "import atexit, os; atexit.register(os._exit, 7)",
 }
-FAST = ["endless", "forks", "memory", "os._exit", "reads answers", "network", "subclass"]
+FAST = ["endless", "forks", "os._exit", "network", "subclass"]
 
 
 def points(row):
@@ -95,7 +95,7 @@ def broken():
     }
 
 
-FAST_FILES = ["empty", "half", "deep", "cells of nothing"]
+FAST_FILES = ["empty", "half", "deep"]
 
 
 @pytest.mark.parametrize(

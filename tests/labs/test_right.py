@@ -165,7 +165,9 @@ FULL = {"scores": 2, "softmax": 3, "masked_softmax": 3, "causal_mask": 2, "atten
 ALL = [(name, n) for name, ways in RIGHT.items() for n in range(len(ways))]
 
 
-@pytest.mark.parametrize("number", range(NOTEBOOKS))
+@pytest.mark.parametrize(
+    "number", [pytest.param(n, marks=[pytest.mark.slow] * (n > 2)) for n in range(NOTEBOOKS)]
+)
 def test_every_right_answer_gets_all_points(number, grade, hand_in):
     answers = {name: ways[number % len(ways)] for name, ways in RIGHT.items()}
     row = grade(hand_in(answers, BEFORE))
