@@ -1,0 +1,143 @@
+"""Train language models of growing size alike, and store how surprised each is by unseen text.
+
+    python results/scaling.py                         # the whole plan, about half an hour on one core
+    python results/scaling.py --width 48 --seed 3     # one run
+
+Characters of tiny Shakespeare, read as results/shakespeare.py reads them. A model is the recipe
+`llama` with two blocks and heads of 16 channels (one head below 32); only its width grows. All see
+as many characters in the same order, in batches of 16 windows of 64. Warm-up is a twentieth of the
+steps, then half a cosine down to a tenth. The learning rate is 0.3 / width: pilots at widths 8, 32,
+96 and 160 over at most 1,000 steps had their best rates near that line. `--rate` multiplies it, for
+the runs that show what the rule costs.
+
+Each run goes to a file in results/scaling/. A run that is there is not run again, and one that was
+interrupted is resumed.
+"""
+
+import argparse
+import json
+import math
+from functools import partial
+from pathlib import Path
+
+import torch
+from provenance import provenance, write
+from shakespeare import held_out_loss, loss, optimizer
+
+from attnbook import device, recipes
+from attnbook.data import text
+from attnbook.feedforward import swiglu_hidden
+from attnbook.train import cosine, parameters, train
+
+WIDTHS = (6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
+PLAN = {"depth": 2, "T": 64, "batch": 16, "floor": 0.1, "betas": [0.9, 0.99], "weight_decay": 0.1}
+STEPS = 2000
+
+
+def plan() -> list[dict]:
+    """All runs of the study: sizes, then data at two sizes, other learning rates, more seeds."""
+    sizes = [{"width": width} for width in WIDTHS]
+    data = [{"width": w, "steps": s} for w in (16, 64) for s in (250, 500, 1000, 4000, 8000)]
+    rates = [{"width": width, "rate": rate} for width in (8, 32, 96) for rate in (0.5, 2.0)]
+    again = [
+        {"width": w, "seed": s} for s, most in ((1, 128), (2, 96)) for w in WIDTHS if w <= most
+    ]
+    return [settings(**changes) for changes in sizes + data + rates + again]
+
+
+def settings(width, steps=STEPS, rate=1.0, seed=0) -> dict:
+    """Everything that a run depends on."""
+    lr = rate * 0.3 / width
+    return {"width": width, "steps": steps, "rate": rate, "seed": seed, "lr": lr} | PLAN
+
+
+def build(config, V):
+    """The recipe `llama` in this width."""
+    width = config["width"]
+    heads = max(1, width // 16)
+    return recipes.llama(V, width, config["depth"], heads, hidden=swiglu_hidden(width))
+
+
+def measure(config, checkpoint) -> dict:
+    """Train and evaluate as `config` says; what is returned is what is stored."""
+    here = device.choose(config["seed"])
+    corpus = text.load("shakespeare")
+    encode, T, steps = corpus.characters.encode, config["T"], config["steps"]
+    model = build(config, len(corpus.characters)).to(here.device)
+    held_out = text.consecutive(encode(corpus.validation), T)
+    history = train(
+        model,
+        text.windows(encode(corpus.train), T, config["batch"]),
+        loss,
+        steps=steps,
+        optimizer=optimizer(config, model),
+        schedule=cosine(steps, steps // 20, config["floor"]),
+        seed=config["seed"],
+        evaluate=partial(held_out_loss, windows=held_out, device=here.device),
+        every=steps // 4,
+        checkpoint=checkpoint,
+        precision=here.autocast,
+        progress=False,
+    )
+    if history.interrupted:
+        raise SystemExit(f"stopped after {history.steps} steps; run again to go on")
+    curve = [(step, round(v["value"], 4)) for step, v in history.evaluations]
+    return {
+        "config": config,
+        "parameters": parameters(model.body),
+        "all_parameters": parameters(model),
+        "characters": steps * config["batch"] * T,
+        "passes": round(steps * config["batch"] * T / len(corpus.train), 2),
+        "symbols": len(corpus.characters),
+        "chance": round(math.log(len(corpus.characters)), 4),
+        "training_loss": round(sum(history.loss[-steps // 10 :]) / (steps // 10), 4),
+        "validation_loss": curve[-1][1],
+        "validation": curve,
+        "training_seconds": round(history.seconds, 1),
+        "provenance": provenance(here),
+    }
+
+
+def named(config) -> str:
+    """The name of the file in which the run is stored."""
+    return "width{width:03}.steps{steps}.rate{rate:g}.seed{seed}".format(**config)
+
+
+def chosen(options) -> list[dict]:
+    """The one run that is asked for, or the plan."""
+    if options.width is None:
+        return plan()
+    return [settings(options.width, options.steps, options.rate, options.seed)]
+
+
+def arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--width", type=int, help="one run with this width; default: the plan")
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--rate", type=float, default=1.0, help="times the rule's learning rate")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "scaling")
+    return parser
+
+
+def main():
+    parser = arguments()
+    options = parser.parse_args()
+    for config in chosen(options):
+        name = named(config)
+        stored = options.out / f"{name}.json"
+        if stored.exists():
+            if json.loads(stored.read_text())["config"] != config:
+                parser.error(f"{stored} holds another run; move it away, or name another --out")
+            continue
+        options.out.mkdir(parents=True, exist_ok=True)
+        checkpoint = options.out / f"{name}.checkpoint"
+        result = measure(config, checkpoint)
+        write(stored, result)
+        checkpoint.unlink()
+        print(f"{name}: {result['parameters']:,} parameters, {result['validation_loss']} nats")
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main()
