@@ -77,6 +77,15 @@ FILES = {
             )
             for name, (size, sha256) in MULTI30K_FILES.items()
         ),
+        File(
+            name="cifar10/cifar-10-python.tar.gz",
+            address="https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
+            size=170498071,
+            sha256="6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
+            licence="none stated: for study, not to be passed on",
+            cite="Alex Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009, "
+            "https://www.cs.toronto.edu/~kriz/cifar.html",
+        ),
     ]
 }
 
@@ -86,7 +95,8 @@ def cache() -> Path:
     return Path(pooch.os_cache("attnbook"))
 
 
-def _refuse_other_content(path: Path, file: File) -> None:
+def refuse_other_content(path: Path, file: File) -> None:
+    """A `ValueError` with both hashes unless `path` holds the file that is described."""
     found = pooch.file_hash(str(path), alg="sha256")
     if found != file.sha256:
         raise ValueError(
@@ -112,7 +122,7 @@ def fetch(name: str) -> Path:
     if own and not Path(own).is_dir():
         raise ValueError(f"ATTNBOOK_DATA names {own!r}, which is no folder")
     if own and (Path(own) / name).exists():
-        _refuse_other_content(Path(own) / name, file)
+        refuse_other_content(Path(own) / name, file)
         return Path(own) / name
     return _download(file)
 

@@ -1,0 +1,206 @@
+"""Train one classifier of CIFAR-10, test it once on the whole test set, store the run.
+
+    python results/images.py --model vit
+    python results/images.py --model cnn
+
+Setting "cpu" is a small vision transformer, and a convolutional network of about as many
+parameters, for a quarter of an hour each on one processor core. Setting "gpu" has the size of the
+model in UvA's deep learning course, tutorial 15 (patches of 4 × 4, width 256, hidden width 512, 8
+heads, 6 layers, batches of 128; published: 75.6 % after 180 epochs), and a tenth of its epochs:
+
+    python results/images.py --setting gpu --model vit
+    python results/images.py --setting gpu --model cnn
+
+As there, 45,000 images train and the other 5,000 of the training set validate. Both models have
+the same optimiser, schedule and augmentation. The model tested is the last one, not the best. The
+result goes to results/images/ and names the copy of CIFAR-10 that was read. An interrupted run
+resumes where it was when the same command is given again.
+"""
+
+import argparse
+import json
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import torch
+from provenance import provenance, write
+from torch import nn
+
+from attnbook import device, recipes
+from attnbook.data import images
+from attnbook.feedforward import MLP
+from attnbook.train import cosine, parameters, token_loss, train
+from attnbook.vit import MeanPool
+
+SETTINGS = {
+    "cpu": {"patch": 4, "width": 96, "hidden": 384, "heads": 4, "depth": 4}
+    | {"dropout": 0.0, "batch": 128, "epochs": 6, "lr": 1e-3},
+    "gpu": {"patch": 4, "width": 256, "hidden": 512, "heads": 8, "depth": 6}
+    | {"dropout": 0.0, "batch": 128, "epochs": 18, "lr": 1e-3},
+}
+PLAN = {"weight_decay": 0.05, "smoothing": 0.1, "warmup": 0.05, "floor": 0.01}
+PLAN |= {"shift": 4, "flip": True, "images": 45_000}
+
+
+def vit(config) -> nn.Module:
+    """The recipe `vit` for images of 32 × 32, with the setting's hidden width, pooled by a mean."""
+    sizes = {name: config[name] for name in ("patch", "width", "depth", "heads", "dropout")}
+    model = recipes.vit((32, 32), classes=10, pool=MeanPool(), **sizes)
+    for block in model.body.blocks:
+        block.feedforward.part = MLP(config["width"], config["hidden"], nn.GELU())
+    return recipes.initialise(model, recipes.normal)
+
+
+def cnn(config) -> nn.Module:
+    """Six convolutions of 3 × 3, as wide as makes it about as large as `vit`."""
+    with torch.device("meta"):
+        goal = parameters(vit(config))
+        width = min(range(8, 200), key=lambda width: abs(parameters(convolutions(width)) - goal))
+    return convolutions(width)
+
+
+def convolutions(width: int) -> nn.Sequential:
+    """Two convolutions each at 32 × 32, 16 × 16 and 8 × 8 pixels; then the mean over the places."""
+    layers, channels = [], 3
+    for stage in (width, 2 * width, 4 * width):
+        layers += [nn.MaxPool2d(2)] if layers else []
+        for _ in range(2):
+            layers += [nn.Conv2d(channels, stage, 3, padding=1, bias=False)]
+            layers += [nn.BatchNorm2d(stage), nn.ReLU()]
+            channels = stage
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 10))
+
+
+MODELS = {"vit": vit, "cnn": cnn}
+
+
+def optimizer(config, model):
+    """AdamW that pulls matrices towards zero, and leaves the norms' vectors alone."""
+    weights = list(model.parameters())
+    groups = [
+        {"params": [w for w in weights if w.dim() > 1], "weight_decay": config["weight_decay"]},
+        {"params": [w for w in weights if w.dim() < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=config["lr"])
+
+
+def loss(model, batch, smoothing):
+    """Mean cross-entropy of the class, in nats; with smoothing in training only."""
+    return token_loss(model(batch[0]), batch[1], smoothing=smoothing)
+
+
+def accuracy(model, pixels, labels, data, device, B=250) -> float:
+    """The share of these images that is classified as labelled."""
+    parts = zip(pixels.split(B), labels.split(B), strict=True)
+    right = sum(
+        (model(data.standardised(part).to(device)).argmax(-1).cpu() == label).sum().item()
+        for part, label in parts
+    )
+    return right / len(labels)
+
+
+def position_similarity(model) -> list[list[float]]:
+    """Mean cosine of two patches' learned positions, by how many rows and columns they are apart."""
+    table, (rows, columns) = model.positions.table.detach().float().cpu(), model.grid
+    unit = nn.functional.normalize(table, dim=-1).view(rows, columns, -1)
+    return [
+        [
+            round((unit[: rows - r, : columns - c] * unit[r:, c:]).sum(-1).mean().item(), 3)
+            for c in range(columns)
+        ]
+        for r in range(rows)
+    ]
+
+
+def divided(data, count):
+    """The first `count` images to train; the last 5,000 of the training set, and their labels."""
+    kept = replace(data, train=data.train[:count], train_labels=data.train_labels[:count])
+    return kept, (data.train[-5000:], data.train_labels[-5000:])
+
+
+def measure(config, checkpoint) -> dict:
+    """Train, validate and test as `config` says; what is returned is what is stored."""
+    here = device.choose(config["seed"])
+    data, validation = divided(images.load("cifar10"), config["images"])
+    model = MODELS[config["model"]](config).to(here.device)
+    epoch = config["images"] // config["batch"]
+    steps = config["epochs"] * epoch
+    right = partial(accuracy, data=data, device=here.device)
+    history = train(
+        model,
+        images.sampler(data, config["batch"], config["shift"], config["flip"]),
+        partial(loss, smoothing=config["smoothing"]),
+        steps=steps,
+        optimizer=optimizer(config, model),
+        schedule=cosine(steps, int(config["warmup"] * steps), config["floor"]),
+        seed=config["seed"],
+        evaluate=lambda model: right(model, *validation),
+        every=epoch,
+        checkpoint=checkpoint,
+        precision=here.autocast,
+    )
+    if history.interrupted:
+        raise SystemExit(f"stopped after {history.steps} steps; run again to go on")
+    model.eval()
+    with torch.no_grad():
+        tested = right(model, data.test, data.test_labels)
+    curve = [(step // epoch, round(v["value"], 4)) for step, v in history.evaluations]
+    return {
+        "config": config,
+        "data": data.name,
+        "parameters": parameters(model),
+        "steps": steps,
+        "chance": 1 / len(data.classes),
+        "test_accuracy": round(tested, 4),
+        "validation": curve,
+        **({"position_similarity": position_similarity(model)} if config["model"] == "vit" else {}),
+        "training_seconds": round(history.seconds),
+        "provenance": provenance(here),
+    }
+
+
+CHANGES = {"epochs": int, "images": int, "lr": float, "dropout": float}
+
+
+def chosen(options) -> dict:
+    """The run's settings: those given, and the setting's for the others."""
+    given = {name: value for name in CHANGES if (value := vars(options)[name]) is not None}
+    config = {"setting": options.setting, "model": options.model}
+    return config | SETTINGS[options.setting] | PLAN | given | {"seed": options.seed}
+
+
+def named(config) -> str:
+    """The name of the file in which the run is stored."""
+    return "{setting}.{model}.images{images}.epochs{epochs}.lr{lr:g}.seed{seed}".format(**config)
+
+
+def arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--setting", default="cpu", choices=sorted(SETTINGS))
+    parser.add_argument("--model", default="vit", choices=sorted(MODELS))
+    for name, kind in CHANGES.items():
+        parser.add_argument(f"--{name}", type=kind, help="default: the setting's")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "images")
+    parser.add_argument("--checkpoint", type=Path, help="default: beside the result")
+    return parser
+
+
+def main():
+    parser = arguments()
+    options = parser.parse_args()
+    config = chosen(options)
+    name = named(config)
+    stored = options.out / f"{name}.json"
+    if stored.exists() and (there := json.loads(stored.read_text())["config"]) != config:
+        parser.error(f"{stored} holds a run of {there}; move it away, or name another --out")
+    checkpoint = options.checkpoint or options.out / f"{name}.checkpoint"
+    result = measure(config, checkpoint)
+    write(stored, result)
+    checkpoint.unlink()
+    print(f"{name}: {result['parameters']:,} parameters, {100 * result['test_accuracy']:.1f} %")
+
+
+if __name__ == "__main__":
+    main()
