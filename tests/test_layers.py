@@ -46,6 +46,7 @@ MAY_IMPORT = {
     "pretrained": MODELS | {"published"},
     "data": set(),
     "device": set(),
+    "memory": set(),
     **dict.fromkeys(TRAINING, TRAINING),
     "figures": DRAWING,
     "panel": DRAWING,
