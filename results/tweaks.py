@@ -1,0 +1,321 @@
+"""From the recipe of 2017 to today's, one part at a time: the held-out loss of each, and its cost.
+
+    python results/tweaks.py
+    python results/tweaks.py --only base rotary
+
+Small character models of Python's documentation, all trained for as many steps on the same batches,
+all with as many parameters as `base`: the feed-forward network's hidden width makes up for what a
+change adds or saves ("MoE" alone has more, and as many active ones). A variant is a list of
+changes: one of them alone, or the first few of the path.
+
+The rule for the learning rate is one for all: seed 0 is trained with each of three rates, and the
+one with the lowest loss on the first half of the validation text is taken. The other seeds are then
+trained with it, and their loss on the second half is what is reported.
+
+A file in results/tweaks/ for each variant; it is written after each run, and the same command goes
+on from there.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from functools import partial
+from pathlib import Path
+
+import torch
+from provenance import provenance, write
+from torch import nn
+
+from attnbook import device
+from attnbook.attention import MultiHeadAttention
+from attnbook.block import Block, PostNorm, PreNorm, Stack
+from attnbook.data import text
+from attnbook.feedforward import (
+    MLP,
+    MixtureOfExperts,
+    SwiGLU,
+    active_parameters,
+    balance_loss,
+    expert_shares,
+)
+from attnbook.heads import watch
+from attnbook.history import NonFiniteLoss
+from attnbook.latent import LatentAttention
+from attnbook.norms import LayerNorm, QKNorm, RMSNorm
+from attnbook.positions import Alibi, Rotary, Sinusoidal
+from attnbook.recipes import initialise, normal, tied, xavier
+from attnbook.sparse import Sparse, local
+from attnbook.train import cosine, parameters, token_loss, train
+from attnbook.transformer import Embed, LanguageModel
+
+CONFIG = {"width": 48, "depth": 3, "heads": 4, "T": 64, "batch": 16, "steps": 400}
+CONFIG |= {"warmup": 40, "floor": 0.1, "betas": [0.9, 0.98], "clip": 1.0}
+CONFIG |= {"rates": [2e-3, 5e-3, 1.25e-2], "seeds": [1, 2, 3], "longer": [128, 256]}
+
+BASE = {"wrap": PostNorm, "norm": LayerNorm, "gate": None, "bias": True, "start": "xavier"}
+BASE |= {"positions": "sinusoidal", "qk_norm": False, "kv_heads": 4, "latent": None}
+BASE |= {"window": None, "experts": None, "balance": 0.0}
+MOE = {"experts": (8, 2), "balance": 0.01}
+CHANGES = {
+    "pre-norm": {"wrap": PreNorm},
+    "RMSNorm": {"norm": RMSNorm},
+    "no biases": {"bias": False},
+    "SwiGLU": {"gate": nn.SiLU},
+    "sigmoid gate": {"gate": nn.Sigmoid},
+    "rotary": {"positions": "rotary"},
+    "ALiBi": {"positions": "alibi"},
+    "no positions": {"positions": None},
+    "QK-norm": {"qk_norm": True},
+    "grouped queries": {"kv_heads": 2},
+    "one key head": {"kv_heads": 1},
+    "latent": {"latent": (24, 8), "positions": "latent"},
+    "sliding window": {"window": 16},
+    "start of llama": {"start": "normal", "bias": False},
+    "MoE": MOE,
+    "MoE, equal total": MOE | {"equal": "total"},
+    "MoE, no balance": MOE | {"balance": 0.0},
+}
+PATH = ["pre-norm", "RMSNorm", "SwiGLU", "rotary", "start of llama"]
+PATH += ["QK-norm", "grouped queries", "MoE"]
+LLAMA = PATH[:5]
+ALONE = [name for name in CHANGES if name != "start of llama"]
+VARIANTS = {"base": []} | {name: [name] for name in ALONE}
+VARIANTS |= {f"path {n}": PATH[:n] for n in range(2, len(PATH) + 1)}
+VARIANTS |= {f"llama, {name}": [*LLAMA, name] for name in ("latent", "sliding window")}
+
+
+class Gated(SwiGLU):
+    """`SwiGLU` with another function in the gate."""
+
+    def __init__(self, width, hidden, gate):
+        super().__init__(width, hidden)
+        self.bend = gate()
+
+    def forward(self, x):
+        return self.down(self.bend(self.gate(x)) * self.up(x))
+
+
+def attention(parts, config):
+    """The variant's self-attention."""
+    width, heads = config["width"], config["heads"]
+    if parts["latent"]:
+        latent, turned = parts["latent"]
+        return LatentAttention(width, heads, latent, Rotary(turned), RMSNorm(latent))
+    D = width // heads
+    rotate = Rotary(D) if parts["positions"] == "rotary" else None
+    if parts["qk_norm"]:
+        rotate = QKNorm(RMSNorm(D), rotate)
+    relative = Alibi(heads) if parts["positions"] == "alibi" else None
+    made = MultiHeadAttention(width, heads, parts["kv_heads"], rotate, relative, parts["bias"])
+    return Sparse(made, local(parts["window"])) if parts["window"] else made
+
+
+def feedforward(parts, config, hidden):
+    """The variant's feed-forward network, or a mixture of several."""
+    width = config["width"]
+
+    def one():
+        if parts["gate"]:
+            return Gated(width, hidden, parts["gate"])
+        return MLP(width, hidden, nn.ReLU(), parts["bias"])
+
+    if not parts["experts"]:
+        return one()
+    count, active = parts["experts"]
+    return MixtureOfExperts([one() for _ in range(count)], width, active)
+
+
+def assemble(changes, config, V, hidden) -> LanguageModel:
+    """A decoder of these parts: `vaswani_2017`'s without changes, `llama` after five of the path's."""
+    parts = parts_of(changes)
+    width, small = config["width"], parts["start"] == "normal"
+
+    def block():
+        part = attention(parts, config), feedforward(parts, config, hidden)
+        return Block(*(parts["wrap"](each, parts["norm"](width)) for each in part))
+
+    positions = Sinusoidal(width) if parts["positions"] == "sinusoidal" else None
+    embed = Embed(V, width, positions, scale=1.0 if small else width**0.5)
+    last = parts["norm"](width) if parts["wrap"] is PreNorm else None
+    body = Stack([block() for _ in range(config["depth"])], last)
+    to_vocab = nn.Linear(width, V, bias=False) if small else tied(embed)
+    model = LanguageModel(embed, body, to_vocab)
+    return initialise(model, normal) if small else initialise(model, xavier, width**-0.5)
+
+
+def parts_of(changes) -> dict:
+    parts = dict(BASE)
+    for name in changes:
+        parts |= CHANGES[name]
+    return parts
+
+
+def equal_hidden(changes, config, V) -> int:
+    """The hidden width with which the variant has as many parameters as `base`, or nearly."""
+    parts = parts_of(changes)
+    count = parameters if parts.get("equal") == "total" else active_parameters
+    with torch.device("meta"):
+        goal = parameters(assemble([], config, V, 4 * config["width"]))
+        one, two = (count(assemble(changes, config, V, hidden)) for hidden in (1, 2))
+    return 1 + round((goal - one) / (two - one))
+
+
+def build(changes, config, V) -> LanguageModel:
+    return assemble(changes, config, V, equal_hidden(changes, config, V))
+
+
+def loss(model, batch, balance=0.0):
+    """Mean cross-entropy of the next character, in nats; with experts, also their imbalance."""
+    if not balance:
+        return token_loss(model(batch[0]), batch[1])
+    active = next(part.active for part in model.modules() if isinstance(part, MixtureOfExperts))
+    with watch(model, MixtureOfExperts) as seen:
+        value = token_loss(model(batch[0]), batch[1])
+    return value + balance * sum(balance_loss(c, active) for c in seen.values()) / len(seen)
+
+
+@torch.no_grad()
+def held_out_loss(model, windows, B=128) -> float:
+    """Mean cross-entropy over all windows, in nats; all have the same length."""
+    model.eval()
+    parts = zip(*(part.split(B) for part in windows), strict=True)
+    total = sum(loss(model, batch).item() * len(batch[0]) for batch in parts)
+    return round(total / len(windows[0]), 4)
+
+
+@torch.no_grad()
+def cache_bytes(model, config) -> int:
+    """What all layers together keep of one token, counted in the caches after reading some."""
+    caches = model.caches()
+    model(torch.zeros(1, 5, dtype=torch.long), caches)
+    kept = [part for cache in caches for part in (cache.keys, cache.values)]
+    return sum(part.element_size() * part.shape[1] * part.shape[3] for part in kept)
+
+
+@torch.no_grad()
+def shares(model, windows) -> list | None:
+    """Which part of the held-out tokens each expert works on, layer by layer."""
+    layers = [part for part in model.modules() if isinstance(part, MixtureOfExperts)]
+    if not layers:
+        return None
+    with watch(model, MixtureOfExperts) as seen:
+        model(windows[0])
+    return [
+        [round(share, 4) for share in expert_shares(c, layers[0].active).tolist()]
+        for c in seen.values()
+    ]
+
+
+def one_run(changes, config, lr, seed) -> dict:
+    """Train once; the losses on both halves of the validation text, and the time of a step."""
+    torch.manual_seed(seed)
+    corpus = text.load()
+    encode, T = corpus.characters.encode, config["T"]
+    model = build(changes, config, len(corpus.characters))
+    held_out = encode(corpus.validation)
+    middle = len(held_out) // 2
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr, betas=tuple(config["betas"]))
+    began, run = time.process_time(), {"lr": lr, "seed": seed}
+    try:
+        train(
+            model,
+            text.windows(encode(corpus.train), T, config["batch"]),
+            partial(loss, balance=parts_of(changes)["balance"]),
+            steps=config["steps"],
+            optimizer=optimizer,
+            schedule=cosine(config["steps"], config["warmup"], config["floor"]),
+            clip=config["clip"],
+            seed=seed,
+            progress=False,
+        )
+    except NonFiniteLoss:
+        return run | {"choose": None, "report": None}
+    spent = time.process_time() - began
+    halves = {"choose": held_out[:middle], "report": held_out[middle:]}
+    for name, part in halves.items():
+        run[name] = held_out_loss(model, text.consecutive(part, T))
+    for longer in config["longer"]:
+        windows = text.consecutive(halves["report"], longer)
+        run[f"report at {longer}"] = held_out_loss(model, windows)
+    run["expert shares"] = shares(model, text.consecutive(halves["report"], T))
+    return run | {"cpu_seconds_per_step": round(spent / config["steps"], 5)}
+
+
+def described(name, config) -> dict:
+    """What is known of a variant before it is trained."""
+    changes, V = VARIANTS[name], len(text.load().characters)
+    model = build(changes, config, V)
+    return {
+        "variant": name,
+        "changes": changes,
+        "config": config,
+        "hidden": equal_hidden(changes, config, V),
+        "parameters": parameters(model),
+        "active_parameters": active_parameters(model),
+        "cache_bytes_per_token": cache_bytes(model, config),
+    }
+
+
+def summary(tuning, runs) -> dict:
+    """The rate that was chosen; mean, standard deviation and the values over the seeds."""
+    values = [run["report"] for run in runs]
+    found = {"lr": chosen(tuning), "seeds": len(values), "values": values}
+    if None in values:
+        return found | {"mean": None, "spread": None}
+    mean, spread = statistics.mean(values), statistics.stdev(values)
+    return found | {"mean": round(mean, 4), "spread": round(spread, 4)}
+
+
+def chosen(tuning) -> float:
+    """The rate with the lowest loss on the half of the validation text that is for choosing."""
+    finite = [run for run in tuning if run["choose"] is not None]
+    return min(finite, key=lambda run: run["choose"])["lr"]
+
+
+def named(name) -> str:
+    return name.replace(", ", ".").replace(" ", "-").lower()
+
+
+def measure(name, config, out: Path, here) -> None:
+    """All runs of a variant that are not stored yet."""
+    stored = out / f"{named(name)}.json"
+    result = described(name, config) | {"tuning": [], "runs": []}
+    if stored.exists():
+        there = json.loads(stored.read_text("utf-8"))
+        if there["config"] != config or there["changes"] != VARIANTS[name]:
+            raise SystemExit(f"{stored} holds other settings; move it away, or name another --out")
+        result = there
+
+    def store(kind, lr, seed):
+        if any((run["lr"], run["seed"]) == (lr, seed) for run in result[kind]):
+            return
+        result[kind].append(one_run(VARIANTS[name], config, lr, seed))
+        write(stored, result | {"provenance": provenance(here)})
+
+    for lr in config["rates"]:
+        store("tuning", lr, 0)
+    for seed in config["seeds"]:
+        store("runs", chosen(result["tuning"]), seed)
+    found = summary(result["tuning"], result["runs"])
+    if result.get("summary") != found:
+        write(stored, result | {"summary": found, "provenance": provenance(here)})
+    print(f"{name}: {result['parameters']:,} parameters, rate {found['lr']}, {found['mean']} nats")
+
+
+def arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--only", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "tweaks")
+    return parser
+
+
+def main():
+    options = arguments().parse_args()
+    here = device.choose()
+    for name in options.only:
+        measure(name, CONFIG, options.out, here)
+
+
+if __name__ == "__main__":
+    main()
