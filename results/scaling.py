@@ -11,8 +11,8 @@ steps, then half a cosine down to a tenth. The learning rate is 0.3 / width: pil
 the runs that show what the rule costs.
 
 `--cell lstm` trains an LSTM of one layer in the same way, forget gates opened with a bias of 1, and
-the rate 1.5 / width: of the rates tried at widths 16 and 96 over 300 steps the largest were best, 1.6
-and 1.9 / width.
+the rate 1.5 / width: of those tried at widths 16 and 96 over 300 steps the largest were the best,
+1.6 and 1.9 / width.
 
 Each run goes to a file in results/scaling/. A run that is there is not run again, and one that was
 interrupted is resumed.
