@@ -10,12 +10,11 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-import yaml
+from toc import pages
 
 ROOT = Path(__file__).parents[1]
 SITE = Path(os.environ.get("ATTNBOOK_SITE", ROOT / "_build/html")).resolve()
-TOC = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
-FILES = [TOC["root"]] + [entry["file"] for part in TOC["parts"] for entry in part["chapters"]]
+FILES = pages(ROOT)
 CHAPTERS = [file for file in FILES if re.match(r"book/\d\d-", file)]
 PAGES = [f"{file}.html" for file in FILES] + ["search.html?q=attention", "genindex.html"]
 SET = "async () => { if (window.MathJax?.startup) await MathJax.startup.promise }"

@@ -1,5 +1,6 @@
 """The built site is complete, links to what exists and asks nothing of any other host."""
 
+import ast
 import json
 import os
 import re
@@ -11,12 +12,12 @@ from urllib.parse import unquote, urlsplit
 import pytest
 import yaml
 from bs4 import BeautifulSoup
+from toc import pages
 
 ROOT = Path(__file__).parents[1]
 SITE = Path(os.environ.get("ATTNBOOK_SITE", ROOT / "_build/html"))
 CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))
-TOC = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
-FILES = [TOC["root"]] + [entry["file"] for part in TOC["parts"] for entry in part["chapters"]]
+FILES = pages(ROOT)
 CHAPTERS = [file for file in FILES if re.match(r"book/\d\d-", file)]
 PAGES = [*FILES, "search", "genindex"]
 LOADS = {"img": "src", "script": "src", "iframe": "src", "source": "src", "video": "src"}
@@ -103,7 +104,7 @@ def test_colab_opens_the_chapter_of_the_repository_in_the_configuration(chapter)
         f"{CONFIG['launch_buttons']['colab_url']}/github/{repository}/blob/main/{chapter}.ipynb"
     )
     assert read(chapter).select_one(f'.dropdown-launch-buttons a[href="{address}"]')
-    assert read(TOC["root"]).select_one(f'article a[href="{address}"]'), "not on the landing page"
+    assert read(FILES[0]).select_one(f'article a[href="{address}"]'), "not on the landing page"
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
@@ -124,6 +125,68 @@ def test_the_cell_that_installs_is_not_shown(chapter):
     assert "%pip" not in article(chapter).get_text()
 
 
+def shown(chapter):
+    """The full names that `show` has written into a chapter's stored outputs."""
+    for cell in json.loads((ROOT / f"{chapter}.ipynb").read_text("utf-8"))["cells"]:
+        for output in cell.get("outputs", []):
+            text = "".join(output.get("data", {}).get("text/markdown", ""))
+            yield from re.findall(r"^\*\*`(attnbook\.[\w.]+)`\*\*$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_each_shown_name_is_a_link_to_its_entry_in_the_reference(chapter):
+    """That the entry is there is checked with all other links."""
+    links = article(chapter).select(".cell_output p > strong > a.reference[href]")
+    found = [link.get_text() for link in links]
+    assert found == list(shown(chapter))
+    for link in links:
+        page, _, anchor = link["href"].partition("#")
+        assert page.startswith("reference/") and anchor == link.get_text()
+
+
+def letters(text):
+    """A text without what typesetting changes: quotes, spaces, code marks."""
+    return re.sub(r"\W", "", text)
+
+
+def documented(path):
+    """What the reference owes to a file of the module: full names, and how docstrings begin."""
+    module = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+    for node in ast.parse(path.read_text("utf-8")).body:
+        said = isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node)
+        if said and not node.name.startswith("_"):
+            yield f"{module}.{node.name}", letters(said)[:12]
+
+
+def test_the_reference_has_each_documented_definition_of_the_module_once():
+    pages = [article(file) for file in FILES if file.startswith("book/reference/")]
+    entries = [tag for page in pages for tag in page.select("dl.py > dt[id]")]
+    names = [tag["id"] for tag in entries]
+    assert len(names) == len(set(names))
+    texts = {tag["id"]: letters(tag.find_next_sibling("dd").get_text()) for tag in entries}
+    for path in ROOT.glob("src/attnbook/**/*.py"):
+        for name, start in documented(path):
+            assert name in texts, f"{name} has no entry: is {path.name} on a page of the reference?"
+            assert texts[name].startswith(start), name
+
+
+def test_a_signature_in_the_reference_has_its_shapes():
+    (entry,) = article("book/reference/attention").select('[id="attnbook.attention.attend"]')
+    text = " ".join(entry.get_text().split())
+    assert 'q: Float[Tensor, "*batch Tq Dq"]' in text and 'mask: Bool[Tensor, "..."]' in text
+    (link,) = entry.find_next_sibling("dd").select("p.source a")
+    assert link["href"].startswith(
+        f"{CONFIG['repository']['url']}/blob/main/src/attnbook/attention.py#L"
+    )
+    first = int(re.search(r"#L(\d+)-L\d+$", link["href"])[1])
+    assert (
+        (ROOT / "src/attnbook/attention.py")
+        .read_text("utf-8")
+        .split("\n")[first - 1]
+        .startswith("def attend(")
+    )
+
+
 def test_the_glossary_gives_a_chinese_term_beside_every_english_one():
     for definition in article("book/glossary").select("dl.glossary dd"):
         chinese, english = definition.find_previous_siblings("dt")[:2]
@@ -132,7 +195,7 @@ def test_the_glossary_gives_a_chinese_term_beside_every_english_one():
 
 
 def test_only_written_chapters_are_linked_from_the_landing_page():
-    rows = article(TOC["root"]).select("table tbody tr")
+    rows = article(FILES[0]).select("table tbody tr")
     assert len(rows) == 14
     for row in rows:
         assert bool(row.find("a")) != ("to come" in row.get_text()), row.get_text()

@@ -77,6 +77,7 @@ def keep_used_icons(app, error):
 def setup(app):
     """Called by Sphinx."""
     app.add_role("colab", Colab())
+    app.setup_extension("module_reference")
     app.connect("build-finished", copy_mathjax)
     app.connect("build-finished", keep_used_icons)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,15 @@
+"""The pages of the book in their order, from `_toc.yml`."""
+
+import yaml
+
+
+def pages(root):
+    """The first page, then all others, those below a page too: paths without their ending."""
+    toc = yaml.safe_load((root / "_toc.yml").read_text("utf-8"))
+    return [toc["root"], *below(toc["parts"])]
+
+
+def below(entries):
+    for entry in entries:
+        yield from filter(None, [entry.get("file")])
+        yield from below(entry.get("chapters", []) + entry.get("sections", []))
