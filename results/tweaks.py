@@ -8,9 +8,10 @@ all with as many parameters as `base`: the feed-forward network's hidden width m
 change adds or saves ("MoE" alone has more, and as many active ones). A variant is a list of
 changes: one of them alone, or the first few of the path.
 
-The rule for the learning rate is one for all: seed 0 is trained with each of three rates, and the
-one with the lowest loss on the first half of the validation text is taken. The other seeds are then
-trained with it, and their loss on the second half is what is reported.
+The rule for the learning rate is one for all: seed 0 is trained with each of three rates, and with
+the next one, 2.5 times as large or as small, as long as the best stands at an end. The rate with
+the lowest loss on the first half of the validation text is taken. The other seeds are then trained
+with it, and their loss on the second half is what is reported.
 
 A file in results/tweaks/ for each variant; it is written after each run, and the same command goes
 on from there.
@@ -63,6 +64,7 @@ CHANGES = {
     "no biases": {"bias": False},
     "SwiGLU": {"gate": nn.SiLU},
     "sigmoid gate": {"gate": nn.Sigmoid},
+    "identity gate": {"gate": nn.Identity},
     "rotary": {"positions": "rotary"},
     "ALiBi": {"positions": "alibi"},
     "no positions": {"positions": None},
@@ -127,7 +129,7 @@ def feedforward(parts, config, hidden):
 
 
 def assemble(changes, config, V, hidden) -> LanguageModel:
-    """A decoder of these parts: `vaswani_2017`'s without changes, `llama` after five of the path's."""
+    """Decoder of these parts: without changes `vaswani_2017`'s, after five of the path `llama`."""
     parts = parts_of(changes)
     width, small = config["width"], parts["start"] == "normal"
 
@@ -273,6 +275,14 @@ def chosen(tuning) -> float:
     return min(finite, key=lambda run: run["choose"])["lr"]
 
 
+def beyond(tuning) -> float | None:
+    """The next rate to try, while the best one is the largest or the smallest of those tried."""
+    tried, best = sorted(run["lr"] for run in tuning), chosen(tuning)
+    if best == tried[-1]:
+        return float(f"{2.5 * best:.4g}")
+    return float(f"{best / 2.5:.4g}") if best == tried[0] else None
+
+
 def named(name) -> str:
     return name.replace(", ", ".").replace(" ", "-").lower()
 
@@ -294,6 +304,8 @@ def measure(name, config, out: Path, here) -> None:
         write(stored, result | {"provenance": provenance(here)})
 
     for lr in config["rates"]:
+        store("tuning", lr, 0)
+    while (lr := beyond(result["tuning"])) is not None:
         store("tuning", lr, 0)
     for seed in config["seeds"]:
         store("runs", chosen(result["tuning"]), seed)
