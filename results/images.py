@@ -101,7 +101,7 @@ def accuracy(model, pixels, labels, data, device, B=250) -> float:
 
 
 def position_similarity(model) -> list[list[float]]:
-    """Mean cosine of two patches' learned positions, by how many rows and columns they are apart."""
+    """Mean cosine of two learned positions, by how many rows and columns they are apart."""
     table, (rows, columns) = model.positions.table.detach().float().cpu(), model.grid
     unit = nn.functional.normalize(table, dim=-1).view(rows, columns, -1)
     return [

@@ -23,7 +23,6 @@ from torch.nn import functional as F
 from attnbook.data import registry
 
 Pixels = UInt8[Tensor, "N channels rows columns"]
-Labels = Int[Tensor, " N"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,9 +34,9 @@ class Images:
 
     name: str
     train: Pixels
-    train_labels: Labels
-    test: Pixels
-    test_labels: Labels
+    train_labels: Int[Tensor, " N"]
+    test: UInt8[Tensor, "M channels rows columns"]
+    test_labels: Int[Tensor, " M"]
     classes: Sequence[str]
 
     def __repr__(self) -> str:
@@ -61,6 +60,14 @@ class Images:
         """What a model reads: mean 0 and variance 1 in each channel, over the training set."""
         mean, std = (moment[:, None, None].to(pixels.device) for moment in self.moments)
         return (pixels - mean) / std
+
+    def some(self, count: int, seed: int = 0) -> "Images":
+        """The same with only `count` training pictures, chosen by `seed`; the test is the same."""
+        if not 1 <= count <= len(self.train):
+            raise ValueError(f"there are {len(self.train)} training images, not {count}")
+        rows = torch.randperm(len(self.train), generator=torch.Generator().manual_seed(seed))
+        rows = rows[:count]
+        return replace(self, train=self.train[rows], train_labels=self.train_labels[rows])
 
 
 def digits() -> Images:
