@@ -11,6 +11,7 @@ A definition without a docstring is an inner matter of its file and left out, ex
 """
 
 import ast
+import copy
 import re
 import zlib
 from fnmatch import fnmatch
@@ -25,6 +26,7 @@ from sphinx.util.docutils import SphinxDirective
 
 SOURCE = Path(__file__).parents[2] / "src"
 DEFINITIONS = ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef
+LONG = ast.Starred, ast.JoinedStr, ast.comprehension, ast.Lambda
 MARKS = {"classmethod", "staticmethod"}
 
 
@@ -111,14 +113,26 @@ def marks(node):
     return {ast.unparse(name).split(".")[-1] for name in calls}
 
 
+def arguments(node):
+    """The arguments in one line; a default that is not plain becomes `...`."""
+    args = copy.deepcopy(node.args)
+    for values in (args.defaults, args.kw_defaults):
+        values[:] = [ast.Constant(...) if is_long(value) else value for value in values]
+    return f"({ast.unparse(args)})"
+
+
+def is_long(value):
+    return value is not None and any(isinstance(part, LONG) for part in ast.walk(value))
+
+
 def signature(node):
     """The arguments and what is returned, as they would be written in one line."""
     if not isinstance(node, ast.ClassDef):
         returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-        return f"({ast.unparse(node.args)}){returns}"
+        return f"{arguments(node)}{returns}"
     start = [part for part in node.body if getattr(part, "name", "") == "__init__"]
     if start:
-        return f"({ast.unparse(start[0].args)})"
+        return arguments(start[0])
     if "dataclass" in marks(node) or any(ast.unparse(base) == "NamedTuple" for base in node.bases):
         return (
             f"({', '.join(field(part) for part in node.body if isinstance(part, ast.AnnAssign))})"
