@@ -1,7 +1,14 @@
-"""Lab 3, a grader for it, and submissions made of the student's copy and some functions."""
+"""The labs, a grader for each, and submissions made of the student's copy and some functions.
+
+`lab`, `grade` and `hand_in` belong to lab 3, on which the machinery is tested; those of another
+lab are `of(4).grade` and so on.
+"""
 
 import copy
 import textwrap
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -11,19 +18,48 @@ from attnbook.labs.grade import Grader
 from attnbook.labs.submissions import Submission
 
 
+@dataclass
+class Course:
+    """A lab with all that is needed to hand something in and to grade it."""
+
+    lab: source.Lab
+    grader: Grader
+    box: Path
+
+    def __post_init__(self):
+        self.empty = release.student_copy(self.lab)
+
+    def grade(self, raw, file="one.ipynb"):
+        """The row of a submission, graded in the sandbox."""
+        return self.grader.row(Submission(file, raw), self.box)
+
+    def hand_in(self, answers, before=""):
+        """A student's notebook in which some questions are answered: {name: code}."""
+        notebook = copy.deepcopy(self.empty)
+        for cell in notebook.cells:
+            name = cell.id.replace("-", "_")
+            if name in answers:
+                cell.source = textwrap.dedent(answers[name])
+            if cell.id == "imports":
+                cell.source += "\n" + before
+        return nbformat.writes(notebook).encode()
+
+
 @pytest.fixture(scope="session")
-def lab(root):
-    return source.find(3, root / "labs")
+def of(root, box, walls):
+    """The course of a lab, by its number."""
+
+    @cache
+    def course(number):
+        lab = source.find(number, root / "labs")
+        return Course(lab, Grader(lab, seed=7, program=walls, limits={"seconds": 4}), box)
+
+    return course
 
 
 @pytest.fixture(scope="session")
 def walls():
     return sandbox.walls()
-
-
-@pytest.fixture(scope="session")
-def grader(lab, walls):
-    return Grader(lab, seed=7, program=walls, limits={"seconds": 4})
 
 
 @pytest.fixture(scope="session")
@@ -33,27 +69,23 @@ def box():
 
 
 @pytest.fixture(scope="session")
-def grade(grader, box):
-    """The row of a submission, graded in the sandbox."""
-    return lambda raw, file="one.ipynb": grader.row(Submission(file, raw), box)
+def lab(of):
+    return of(3).lab
 
 
 @pytest.fixture(scope="session")
-def hand_in(lab):
-    """A student's notebook in which some questions are answered: {name: code}."""
-    empty = release.student_copy(lab)
+def grader(of):
+    return of(3).grader
 
-    def notebook(answers, before=""):
-        notebook = copy.deepcopy(empty)
-        for cell in notebook.cells:
-            name = cell.id.replace("-", "_")
-            if name in answers:
-                cell.source = textwrap.dedent(answers[name])
-            if cell.id == "imports":
-                cell.source += "\n" + before
-        return nbformat.writes(notebook).encode()
 
-    return notebook
+@pytest.fixture(scope="session")
+def grade(of):
+    return of(3).grade
+
+
+@pytest.fixture(scope="session")
+def hand_in(of):
+    return of(3).hand_in
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ import time
 
 import pytest
 import torch
+from corpora import CORPORA
 
 from attnbook.labs.check import check, sentence
 from attnbook.labs.prints import alike
@@ -91,8 +92,13 @@ def test_hidden_places_and_rows_of_nan_are_pointed_out():
     assert "a row that sees nothing becomes NaN" in sentence("masked_softmax", bad)
 
 
-def test_stored_probes_are_those_of_the_lab(lab):
+LABS = pytest.mark.parametrize("number", CORPORA)
+
+
+@LABS
+def test_stored_probes_are_those_of_the_lab(number, of):
     """After a change in a lab's file: attnbook labs probes 3"""
+    lab = of(number).lab
     for name, question in lab.compared.items():
         stored, fresh = sheets()[name], sheet(question, sheets()[name].cases)
         assert stored.mistakes == fresh.mistakes and stored.shapes == fresh.shapes
@@ -103,7 +109,9 @@ def test_stored_probes_are_those_of_the_lab(lab):
             assert all(map(alike, one, other))
 
 
-def test_fingerprints_hold_fewer_numbers_than_an_answer(lab):
+@LABS
+def test_fingerprints_hold_fewer_numbers_than_an_answer(number, of):
+    lab = of(number).lab
     for name, question in lab.compared.items():
         known = sheets()[name]
         assert "answers" not in packed(draw(question)) and known.answers == []

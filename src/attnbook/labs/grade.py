@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from attnbook.labs import sandbox
+from attnbook.labs import release, sandbox
 from attnbook.labs.judge import judge
 from attnbook.labs.question import drawn, sheet
 
@@ -41,10 +41,11 @@ class Grader:
             name: sheet(question, drawn(question, self.seed))
             for name, question in self.lab.compared.items()
         }
-        self.arguments, questions = {}, []
+        self.arguments, questions, given = {}, [], release.given(self.lab)
         for name, known in self.sheets.items():
             cases = [self.packed(name, n, case) for n, case in enumerate(known.cases)]
-            questions.append({"name": name, "cases": cases, "banned": list(known.banned)})
+            rules = {"banned": list(known.banned), "given": given}
+            questions.append({"name": name, "cases": cases} | rules)
         numbers = [asked.number for asked in self.lab.asked if not asked.code]
         self.job = {"questions": questions, "written": numbers, "limits": self.limits or {}}
 

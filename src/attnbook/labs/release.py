@@ -38,6 +38,12 @@ def student_copy(lab):
     return notebook
 
 
+def given(lab):
+    """The statements that the lab hands out: what they use is not the student's doing."""
+    pairs = [(cell.cell_type, cell.source) for cell in student_copy(lab).cells]
+    return [ast.unparse(statement) for statement in cells.statements(pairs)[0]]
+
+
 def without_solution(cell):
     """The cell's text with stubs where solutions were and nothing where the rubric was."""
     source = RUBRIC.sub("", cell.source)

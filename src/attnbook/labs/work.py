@@ -53,7 +53,8 @@ def code(question, tensors, raw):
         except BaseException as error:
             notes.append(short(error))
     used = set(operations(function, given(question["cases"][0], tensors), question["banned"]))
-    used |= (cells.mentions(part) | unused(part, question["banned"])) & set(question["banned"])
+    written = [statement for statement in part if ast.unparse(statement) not in question["given"]]
+    used |= (cells.mentions(written) | unused(part, question["banned"])) & set(question["banned"])
     return reply(results, notes=notes, trouble=trouble, used=sorted(used))
 
 

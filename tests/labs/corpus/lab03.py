@@ -1,0 +1,307 @@
+"""Lab 3 as students write it: right in unusual ways, and typical mistakes, alone and in pairs.
+
+All of these were written out by hand, apart from the programs they are compared with.
+"""
+
+BEFORE = "import numpy as np\nimport math, torch\nfrom torch.nn import functional as F\n"
+
+RIGHT = {
+    "scores": [
+        """
+        def scores(q, k):
+            return torch.einsum("...id,...jd->...ij", q, k) * q.size(-1) ** -0.5
+        """,
+        """
+        def scores(q, k):
+            rows = [(k * q[..., i : i + 1, :]).sum(-1) for i in range(q.shape[-2])]
+            return torch.stack(rows, dim=-2) / math.sqrt(q.shape[-1])
+        """,
+        """
+        root = lambda x: x**0.5
+        scores = lambda q, k: q.double() @ (k.double() / root(k.shape[-1])).mT
+        """,
+        """
+        def scores(q, k):
+            return np.matmul(q.numpy(), np.swapaxes(k.numpy(), -1, -2)) / np.sqrt(k.shape[-1])
+        """,
+        """
+        def scores(q: torch.Tensor, k: torch.Tensor, *, scale: float | None = None) -> torch.Tensor:
+            scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+            return (q.unsqueeze(-2) * k.unsqueeze(-3)).sum(-1).mul_(scale)
+        """,
+    ],
+    "softmax": [
+        """
+        def softmax(x):
+            x = x - x.max(dim=-1, keepdim=True).values
+            return (x - x.exp().sum(-1, keepdim=True).log()).exp()
+        """,
+        """
+        def softmax(x):
+            x = x.clone()
+            x -= x.amax(-1, keepdim=True)
+            x.exp_()
+            x /= x.sum(-1, keepdim=True)
+            return x
+        """,
+        """
+        def softmax(x):
+            if x.dim() > 1:
+                return torch.stack([softmax(row) for row in x])
+            e = [math.exp(float(s - max(x))) for s in x]
+            return torch.tensor([n / sum(e) for n in e])
+        """,
+        """
+        def softmax(x):
+            return 1 / (x.unsqueeze(-2) - x.unsqueeze(-1)).exp().sum(-1)
+        """,
+        """
+        class Softmax:
+            def __call__(self, x):
+                e = np.exp(x.double().numpy() - x.double().numpy().max(-1, keepdims=True))
+                return torch.from_numpy(e / e.sum(-1, keepdims=True))
+        softmax = Softmax()
+        """,
+    ],
+    "masked_softmax": [
+        """
+        def masked_softmax(x, mask):
+            e = torch.where(mask, torch.exp(x - x.amax(-1, keepdim=True)), 0.0)
+            top = x.masked_fill(~mask, -1e30).amax(-1, keepdim=True)
+            e = torch.exp((x - top).clamp(max=0)) * mask
+            return e / e.sum(-1, keepdim=True).clamp(min=1e-30)
+        """,
+        """
+        def masked_softmax(x, mask):
+            low = torch.where(mask, x, float("-inf"))
+            e = (low - low.max(-1, keepdim=True)[0]).exp()
+            return torch.nan_to_num(e / e.sum(-1, keepdim=True), nan=0.0)
+        """,
+        """
+        def masked_softmax(x, mask):
+            mask = mask.expand(x.shape)
+            out = torch.zeros(x.shape).reshape(-1, x.shape[-1])
+            for n, (row, see) in enumerate(zip(x.reshape(out.shape), mask.reshape(out.shape))):
+                if see.any():
+                    e = torch.exp(row[see] - row[see].max())
+                    out[n, see] = e / e.sum()
+            return out.view(x.shape)
+        """,
+        """
+        def masked_softmax(x, mask):
+            x = x.double().masked_fill(mask.logical_not(), -1e12)
+            e = torch.exp(x - x.amax(-1, keepdim=True))
+            return (e / e.sum(-1, keepdim=True)) * mask
+        """,
+    ],
+    "causal_mask": [
+        "def causal_mask(Tq, Tk):\n    return torch.ones(Tq, Tk).tril(diagonal=Tk - Tq).bool()",
+        """
+        def causal_mask(Tq, Tk):
+            return torch.tensor([[j <= i + Tk - Tq for j in range(Tk)] for i in range(Tq)])
+        """,
+        "def causal_mask(Tq, Tk):\n    return ~torch.ones(Tk, Tk, dtype=torch.bool).triu(1)[-Tq:]",
+        "def causal_mask(Tq, Tk):\n    return np.tri(Tq, Tk, Tk - Tq, dtype=bool)",
+        "def causal_mask(Tq, Tk):\n    return torch.eye(Tk).cumsum(0)[-Tq:] > 0",
+    ],
+    "attend": [
+        """
+        def attend(q, k, v, mask=None):
+            x = torch.einsum("...id,...jd->...ij", q, k) / q.shape[-1] ** 0.5
+            if mask is None:
+                mask = torch.ones_like(x, dtype=torch.bool)
+            top = x.masked_fill(~mask, -1e9).amax(-1, keepdim=True)
+            e = torch.exp((x - top).clamp(max=0)) * mask
+            w = e / e.sum(-1, keepdim=True).clamp_min(1e-20)
+            return torch.einsum("...ij,...jd->...id", w, v), w
+        """,
+        """
+        def attend(query, key, value, mask=None, drop=0.0):
+            def one(q, k, v):
+                out, weights = torch.zeros(len(q), v.shape[1]), torch.zeros(len(q), len(k))
+                for i in range(len(q)):
+                    see = [j for j in range(len(k)) if mask is None or mask[i, j]]
+                    s = [float(q[i] @ k[j]) / math.sqrt(q.shape[1]) for j in see]
+                    e = [math.exp(n - max(s)) for n in s]
+                    for j, n in zip(see, e):
+                        weights[i, j] = n / sum(e)
+                        out[i] += n / sum(e) * v[j]
+                return out, weights
+            if query.dim() == 2:
+                return one(query, key, value)
+            parts = [attend(*three, mask) for three in zip(query, key, value)]
+            return tuple(torch.stack(part) for part in zip(*parts))
+        """,
+        """
+        def attend(q, k, v, mask=None):
+            q, k, v = q.double(), k.double(), v.double()
+            scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-2, -1)
+            if mask is not None:
+                scores = scores.masked_fill(~mask, -1e18)
+            e = torch.exp(scores - scores.max(-1, keepdim=True).values)
+            weights = e / e.sum(-1, keepdim=True)
+            if mask is not None:
+                weights = weights * mask.any(-1, keepdim=True)
+            return [weights @ v, weights]
+        """,
+    ],
+    "reverse": [
+        """
+        def reverse(x):
+            T = len(x)
+            return attend(50 * torch.fliplr(torch.eye(T)), 50 * torch.eye(T), x)[0]
+        """,
+        """
+        def reverse(x):
+            places = torch.eye(x.shape[0], dtype=torch.float64) * 1000
+            turned = places[torch.arange(x.shape[0]).sort(descending=True).indices]
+            return attend(turned, places, x.double())[0]
+        """,
+    ],
+}
+ATTEND = """
+def attend(q, k, v, mask=None):
+    s = q @ k.mT / math.sqrt(q.shape[-1])
+    if mask is not None:
+        s = s.masked_fill(~mask, -math.inf)
+    e = torch.exp(s - s.amax(-1, keepdim=True))
+    w = e / e.sum(-1, keepdim=True)
+    if mask is not None:
+        w = w.masked_fill(~mask, 0)
+    return w @ v, w
+"""
+MASKED = """
+def masked_softmax(x, mask):
+    x = x.masked_fill(~mask, -math.inf)
+    e = torch.exp(x - x.amax(-1, keepdim=True))
+    w = e / e.sum(-1, keepdim=True)
+    return w.masked_fill(~mask, 0)
+"""
+# In a right program, these replacements make these mistakes.
+SCALES = {
+    "unscaled": ("/ math.sqrt(q.shape[-1])", ""),
+    "scale-d": ("math.sqrt(q.shape[-1])", "q.shape[-1]"),
+    "scale-keys": ("math.sqrt(q.shape[-1])", "math.sqrt(k.shape[-2])"),
+    "scale-up": ("/ math", "* math"),
+}
+BAD_ROW = {
+    "nan-row": ("w = w.masked_fill(~mask, 0)", "pass"),
+    "overflow": (" - s.amax(-1, keepdim=True)", ""),
+}
+IN_ATTEND = (
+    SCALES
+    | BAD_ROW
+    | {
+        "axis": ("(-1, keepdim", "(-2, keepdim"),
+        "polarity": ("~mask", "mask"),
+        "keys-for-values": ("w @ v", "w @ k"),
+        "only-output": ("return w @ v, w", "return w @ v"),
+        "exchanged": ("return w @ v, w", "return w, w @ v"),
+        "mask-ignored": ("mask is not None", "False"),
+        "mask-zero": ("s = s.masked_fill(~mask, -math.inf)", "s, mask = s * mask, None"),
+    }
+)
+IN_MASKED = {
+    "axis": ("(-1, keepdim", "(-2, keepdim"),
+    "polarity": ("~mask", "mask"),
+    "nan-row": ("return w.masked_fill(~mask, 0)", "return w"),
+    "overflow": (" - x.amax(-1, keepdim=True)", ""),
+    "mask-ignored": ("~mask", "False & mask"),
+    "mask-zero": ("x = x.masked_fill(~mask, -math.inf)", "x, mask = x * mask, x > -1e9"),
+    "mask-after": ("x = x.masked_fill(~mask, -math.inf)", "pass"),
+}
+PAIRS = [
+    ("unscaled", "polarity"),
+    ("unscaled", "keys-for-values"),
+    ("unscaled", "axis"),
+    ("unscaled", "nan-row"),
+    ("unscaled", "overflow"),
+    ("scale-d", "polarity"),
+    ("scale-d", "exchanged"),
+    ("scale-keys", "only-output"),
+    ("scale-keys", "nan-row"),
+    ("scale-up", "mask-ignored"),
+    ("scale-up", "keys-for-values"),
+    ("axis", "keys-for-values"),
+    ("axis", "only-output"),
+    ("polarity", "exchanged"),
+    ("nan-row", "overflow"),
+    ("mask-ignored", "keys-for-values"),
+    ("mask-zero", "scale-d"),
+]
+DEF = {
+    "scores": "def scores(q, k):\n    return ",
+    "softmax": "def softmax(x):\n    return ",
+    "causal_mask": "def causal_mask(Tq, Tk):\n    return ",
+    "reverse": "def reverse(x):\n    T = len(x)\n    return ",
+}
+LINES = {
+    "scores": {
+        "q @ k.mT": ["unscaled"],
+        "torch.einsum('...id,...jd->...ij', q, k)": ["unscaled"],
+        "q @ k.mT / q.shape[-1]": ["scale-d"],
+        "q @ k.mT / math.sqrt(k.shape[-2])": ["scale-keys"],
+        "q @ k.mT * q.shape[-1] ** 0.5": ["scale-up"],
+        "k @ q.mT / q.shape[-1] ** 0.5": ["swapped"],
+        "k @ q.mT": ["unscaled", "swapped"],
+        "k @ q.mT / q.shape[-1]": ["scale-d", "swapped"],
+    },
+    "softmax": {
+        "x.exp() / x.exp().sum(-1, keepdim=True)": ["overflow"],
+        "(x - x.amax(-2, keepdim=True)).exp() / (x - x.amax(-2, keepdim=True)).exp()"
+        ".sum(-2, keepdim=True)": ["axis"],
+        "torch.exp(x - x.max()) / torch.exp(x - x.max()).sum(-1, keepdim=True)": ["global-max"],
+        "torch.exp(x - x.amax(-1, keepdim=True))": ["not-normalised"],
+        "torch.exp(x)": ["not-normalised", "overflow"],
+        "torch.exp(x - x.max()) / torch.exp(x - x.max()).sum()": ["all-sum", "global-max"],
+        "x / x.sum(-1, keepdim=True)": ["no-exp"],
+        "2 ** (x - x.amax(-1, True)) / (2 ** (x - x.amax(-1, True))).sum(-1, True)": ["base-two"],
+        "2**x / (2**x).sum(-1, keepdim=True)": ["base-two", "overflow"],
+        "x.exp() / x.exp().sum(-2, keepdim=True)": ["axis", "overflow"],
+        "x / x.sum(-2, keepdim=True)": ["axis", "no-exp"],
+    },
+    "causal_mask": {
+        "torch.ones(Tq, Tk, dtype=torch.bool).triu(Tk - Tq)": ["upper"],
+        "torch.ones(Tq, Tk, dtype=torch.bool).tril()": ["no-offset"],
+        "torch.ones(Tq, Tk, dtype=torch.bool).tril(Tk - Tq - 1)": ["no-diagonal"],
+        "torch.ones(Tq, Tk, dtype=torch.bool).tril(Tk - Tq + 1)": ["one-ahead"],
+        "torch.ones(Tq, Tk, dtype=torch.bool).triu(Tk - Tq + 1)": ["polarity"],
+        "torch.tril(torch.ones(Tq, Tk), Tk - Tq)": ["float"],
+        "torch.tril(torch.ones(Tq, Tk))": ["no-offset", "float"],
+        "torch.ones(Tq, Tk).triu(1).bool()": ["no-offset", "polarity"],
+        "torch.ones(Tq, Tk).triu().bool()": ["upper", "no-offset"],
+        "torch.triu(torch.ones(Tq, Tk), Tk - Tq + 1)": ["polarity", "float"],
+    },
+    "reverse": {
+        "attend(100 * torch.eye(T), 100 * torch.eye(T), x)[0]": ["copied"],
+        "attend(torch.eye(T).flip(0), torch.eye(T), x)[0]": ["blurred"],
+        "attend(100 * torch.eye(T).flip(0).roll(-1, 0), 100 * torch.eye(T), x)[0]": ["off-by-one"],
+        "x.flip(1)": ["features"],
+        "attend(torch.eye(T), torch.eye(T), x)[0]": ["copied", "blurred"],
+    },
+}
+
+
+def written(right, changes, wrong):
+    """A program with these mistakes, out of the right one."""
+    for name in wrong:
+        assert changes[name][0] in right, f"{name}: nothing to replace"
+        right = right.replace(*changes[name])
+    return right
+
+
+# What an answer calls that stands in another cell.
+CONTEXT = {"reverse": ATTEND}
+GOOD = ATTEND.replace("def attend", "def _attend")
+
+
+def alone(name, line):
+    """The function, with a right `attend` of its own if it needs one."""
+    code = DEF[name] + line
+    return GOOD + code.replace("attend(", "_attend(") if name == "reverse" else code
+
+
+WRONG = [(name, alone(name, line), wrong) for name in DEF for line, wrong in LINES[name].items()]
+WRONG += [("attend", written(ATTEND, IN_ATTEND, [one]), [one]) for one in IN_ATTEND]
+WRONG += [("attend", written(ATTEND, IN_ATTEND, pair), list(pair)) for pair in PAIRS]
+WRONG += [("masked_softmax", written(MASKED, IN_MASKED, [one]), [one]) for one in IN_MASKED]

@@ -1,0 +1,321 @@
+"""Lab 4 as students write it: right in unusual ways, and typical mistakes, alone and in pairs."""
+
+BEFORE = "import numpy as np\nimport math, torch\nfrom torch.nn import functional as F\n"
+
+PARTS = """
+def split_heads(x, H):
+    return x.reshape(*x.shape[:-1], H, -1).transpose(-2, -3)
+
+
+def merge_heads(x):
+    return x.transpose(-2, -3).flatten(-2)
+
+
+def project(x, weight, bias):
+    return (x @ weight.T + bias).chunk(3, -1)
+"""
+OWN = PARTS.replace("def ", "def _")
+CONTEXT = {"multi_head": PARTS, "cross": PARTS}
+
+RIGHT = {
+    "split_heads": [
+        """
+        def split_heads(x, H):
+            return torch.stack(x.chunk(H, dim=-1), dim=-3)
+        """,
+        """
+        def split_heads(x, H):
+            D = x.shape[-1] // H
+            return torch.stack([x[..., h * D : (h + 1) * D] for h in range(H)], -3)
+        """,
+        """
+        def split_heads(x, H):
+            return np.moveaxis(x.numpy().reshape(*x.shape[:-1], H, -1), -2, -3)
+        """,
+    ],
+    "merge_heads": [
+        """
+        def merge_heads(x):
+            return torch.cat(list(x.unbind(-3)), dim=-1)
+        """,
+        """
+        def merge_heads(x):
+            T, D = x.shape[-2:]
+            out = torch.zeros(*x.shape[:-3], T, x.shape[-3] * D)
+            for h in range(x.shape[-3]):
+                out[..., h * D : (h + 1) * D] = x[..., h, :, :]
+            return out
+        """,
+        "def merge_heads(x):\n    return x.double().movedim(-3, -2).flatten(-2)",
+    ],
+    "project": [
+        """
+        def project(x, weight, bias):
+            return tuple(F.linear(x, w, b) for w, b in zip(weight.chunk(3), bias.chunk(3)))
+        """,
+        """
+        def project(x, weight, bias):
+            C = x.shape[-1]
+            y = torch.einsum("...c,oc->...o", x, weight) + bias
+            return y[..., :C], y[..., C : 2 * C], y[..., 2 * C :]
+        """,
+        """
+        def project(x, weight, bias):
+            y = x.double() @ weight.double().t()
+            y += bias
+            return list(torch.split(y, x.shape[-1], dim=-1))
+        """,
+    ],
+    "multi_head": [
+        """
+        def multi_head(x, in_weight, in_bias, out_weight, out_bias, H, mask=None):
+            B, T, C = x.shape
+            y = F.linear(x, in_weight, in_bias).view(B, T, 3, H, C // H)
+            q, k, v = y.permute(2, 0, 3, 1, 4)
+            if mask is not None and mask.dim() == 3:
+                mask = mask[:, None]
+            y = F.scaled_dot_product_attention(q, k, v, mask)
+            return F.linear(y.transpose(1, 2).reshape(B, T, C), out_weight, out_bias)
+        """,
+        """
+        def multi_head(x, in_weight, in_bias, out_weight, out_bias, H, mask=None):
+            q, k, v = project(x, in_weight, in_bias)
+            D, out = x.shape[-1] // H, 0
+            for h in range(H):
+                part = slice(h * D, (h + 1) * D)
+                s = q[..., part] @ k[..., part].mT * D**-0.5
+                if mask is not None:
+                    s = s + torch.where(mask, 0.0, -1e9)
+                out = out + s.softmax(-1) @ v[..., part] @ out_weight[:, part].T
+            return out + out_bias
+        """,
+        """
+        def multi_head(x, in_weight, in_bias, out_weight, out_bias, H, mask=None):
+            x, in_weight, in_bias, out_weight, out_bias = (
+                a.double() for a in (x, in_weight, in_bias, out_weight, out_bias)
+            )
+            q, k, v = (split_heads(a, H) for a in project(x, in_weight, in_bias))
+            s = torch.einsum("bhid,bhjd->bhij", q, k) / q.shape[-1] ** 0.5
+            e = s.exp() if mask is None else s.exp() * mask.view(-1, 1, *mask.shape[-2:])
+            w = e / e.sum(-1, keepdim=True)
+            return merge_heads(torch.einsum("bhij,bhjd->bhid", w, v)) @ out_weight.T + out_bias
+        """,
+    ],
+    "cross": [
+        """
+        def cross(x, memory, in_weight, in_bias, out_weight, out_bias, H):
+            C = x.shape[-1]
+            q = F.linear(x, in_weight[:C], in_bias[:C])
+            k, v = F.linear(memory, in_weight[C:], in_bias[C:]).chunk(2, -1)
+            q, k, v = (split_heads(a, H) for a in (q, k, v))
+            y = merge_heads(F.scaled_dot_product_attention(q, k, v))
+            return F.linear(y, out_weight, out_bias)
+        """,
+        """
+        def cross(x, memory, in_weight, in_bias, out_weight, out_bias, H):
+            rows = []
+            for b in range(len(x)):
+                q = project(x[b], in_weight, in_bias)[0]
+                _, k, v = project(memory[b], in_weight, in_bias)
+                heads = []
+                for a, c, d in zip(q.chunk(H, -1), k.chunk(H, -1), v.chunk(H, -1)):
+                    heads.append(F.softmax(a @ c.T / math.sqrt(a.shape[-1]), dim=1) @ d)
+                rows.append(torch.cat(heads, -1) @ out_weight.T + out_bias)
+            return torch.stack(rows)
+        """,
+    ],
+    "grouped": [
+        """
+        def grouped(q, k, v, mask=None):
+            B, H, T, D = q.shape
+            q = q.view(B, k.shape[1], -1, T, D)
+            s = q @ k[:, :, None].mT / math.sqrt(D)
+            if mask is not None:
+                s = torch.where(mask, s, torch.tensor(-math.inf))
+            return (s.softmax(-1) @ v[:, :, None]).flatten(1, 2)
+        """,
+        """
+        def grouped(q, k, v, mask=None):
+            out, share = torch.zeros_like(q), q.shape[1] // k.shape[1]
+            for h in range(q.shape[1]):
+                s = q[:, h] @ k[:, h // share].mT / q.shape[-1] ** 0.5
+                s = s if mask is None else s.masked_fill(mask == False, -1e12)
+                out[:, h] = s.softmax(-1) @ v[:, h // share]
+            return out
+        """,
+        """
+        def grouped(q, k, v, mask=None):
+            H, G = q.size(1), k.size(1)
+            index = torch.arange(H) // (H // G)
+            return F.scaled_dot_product_attention(q, k[:, index], v[:, index], mask)
+        """,
+    ],
+    "contributions": [
+        """
+        def contributions(heads, out_weight):
+            B, H, T, D = heads.shape
+            alone = torch.zeros(B, H, T, H * D)
+            for h in range(H):
+                one = torch.zeros_like(heads)
+                one[:, h] = heads[:, h]
+                alone[:, h] = one.transpose(1, 2).flatten(2) @ out_weight.T
+            return alone
+        """,
+        """
+        def contributions(heads, out_weight):
+            return heads @ out_weight.T.reshape(heads.shape[1], heads.shape[3], -1)
+        """,
+        """
+        def contributions(heads, out_weight):
+            parts = out_weight.double().split(heads.shape[-1], dim=1)
+            return torch.stack([heads[:, h].double() @ w.T for h, w in enumerate(parts)], dim=1)
+        """,
+    ],
+}
+
+WHOLE = (
+    OWN
+    + """
+def multi_head(x, in_weight, in_bias, out_weight, out_bias, H, mask=None):
+    q, k, v = _project(x, in_weight, in_bias)
+    q, k, v = (_split_heads(part, H) for part in (q, k, v))
+    s = q @ k.mT / math.sqrt(q.shape[-1])
+    if mask is not None:
+        s = s.masked_fill(~mask[..., None, :, :], -math.inf)
+    heads = _merge_heads(s.softmax(-1) @ v)
+    return heads @ out_weight.T + out_bias
+"""
+)
+IN_WHOLE = {
+    "unscaled": (" / math.sqrt(q.shape[-1])", ""),
+    "scale-width": ("math.sqrt(q.shape[-1])", "math.sqrt(x.shape[-1])"),
+    "axis": ("s.softmax(-1)", "s.softmax(-2)"),
+    "mask-ignored": ("mask is not None", "False"),
+    "polarity": ("~mask", "mask"),
+    "no-output": ("heads @ out_weight.T + out_bias", "heads"),
+    "out-transposed": ("out_weight.T +", "out_weight +"),
+    "no-out-bias": (" + out_bias", ""),
+    "order": ("q, k, v = _project", "k, q, v = _project"),
+}
+CROSS = (
+    OWN
+    + """
+def cross(x, memory, in_weight, in_bias, out_weight, out_bias, H):
+    asks, told = x, memory
+    q = _project(asks, in_weight, in_bias)[0]
+    k = _project(told, in_weight, in_bias)[1]
+    v = _project(told, in_weight, in_bias)[2]
+    q, k, v = (_split_heads(part, H) for part in (q, k, v))
+    s = q @ k.mT / math.sqrt(q.shape[-1])
+    return _merge_heads(s.softmax(-1) @ v) @ out_weight.T + out_bias
+"""
+)
+IN_CROSS = {
+    "swapped": ("asks, told = x, memory", "asks, told = memory, x"),
+    "self": ("asks, told = x, memory", "asks, told = x, x"),
+    "unscaled": (" / math.sqrt(q.shape[-1])", ""),
+    "scale-width": ("math.sqrt(q.shape[-1])", "math.sqrt(x.shape[-1])"),
+    "axis": ("s.softmax(-1)", "s.softmax(-2)"),
+}
+GROUPED = """
+def grouped(q, k, v, mask=None):
+    share = q.shape[1] // k.shape[1]
+    k = k.repeat_interleave(share, 1)
+    v = v.repeat_interleave(share, 1)
+    s = q @ k.mT / math.sqrt(q.shape[-1])
+    if mask is not None:
+        s = s.masked_fill(~mask, -math.inf)
+    return s.softmax(-1) @ v
+"""
+IN_GROUPED = {
+    "unscaled": (" / math.sqrt(q.shape[-1])", ""),
+    "axis": ("s.softmax(-1)", "s.softmax(-2)"),
+    "mask-ignored": ("mask is not None", "False"),
+    "polarity": ("~mask", "mask"),
+    "tiled": ("repeat_interleave(share, 1)", "repeat(1, share, 1, 1)"),
+    "first-only": ("share = q", "k, v = k[:, :1], v[:, :1]; share = q"),
+    "values-tiled": ("v.repeat_interleave(share, 1)", "v.repeat(1, share, 1, 1)"),
+}
+DEF = {
+    "split_heads": "def split_heads(x, H):\n    C = x.shape[-1]\n    return ",
+    "merge_heads": "def merge_heads(x):\n    H, T, D = x.shape[-3:]\n    return ",
+    "project": "def project(x, weight, bias):\n    C = x.shape[-1]\n    return ",
+    "contributions": "def contributions(heads, out_weight):\n"
+    "    _, H, _, D = heads.shape\n    return ",
+}
+LINES = {
+    "split_heads": {
+        "x.reshape(*x.shape[:-2], H, -1, C // H)": ["no-transpose"],
+        "x.view(*x.shape[:-2], H, x.shape[-2], C // H)": ["no-transpose"],
+        "x.reshape(*x.shape[:-1], H, C // H)": ["heads-after"],
+        "torch.stack([x[..., h::H] for h in range(H)], -3)": ["interleaved"],
+        "torch.stack([x[..., h::H] for h in range(H)], -2)": ["interleaved", "heads-after"],
+    },
+    "merge_heads": {
+        "x.reshape(*x.shape[:-3], T, H * D)": ["no-transpose"],
+        "x.mean(-3)": ["averaged"],
+        "torch.stack(x.unbind(-3), -1).flatten(-2)": ["interleaved"],
+    },
+    "project": {
+        "(x @ weight.T).chunk(3, -1)": ["no-bias"],
+        "F.linear(x, weight, bias)": ["not-split"],
+        "[F.linear(x, weight, bias)[..., n::3] for n in range(3)]": ["every-third"],
+        "[F.linear(x, weight, bias)[..., C * n : C * (n + 1)] for n in (1, 0, 2)]": ["order"],
+        "(x @ weight.reshape(C, 3 * C) + bias).chunk(3, -1)": ["transposed"],
+        "x @ weight.T": ["no-bias", "not-split"],
+        "[(x @ weight.T)[..., n::3] for n in range(3)]": ["no-bias", "every-third"],
+        "[(x @ weight.T).chunk(3, -1)[n] for n in (1, 0, 2)]": ["no-bias", "order"],
+    },
+    "contributions": {
+        "heads @ out_weight.reshape(H, D, -1)": ["transposed"],
+        "heads @ torch.stack([out_weight[:, h::H].T for h in range(H)])": ["interleaved"],
+        "heads @ out_weight.T[:D]": ["same-part"],
+        "heads @ out_weight.T.reshape(H, D, -1) / H": ["averaged"],
+        "(heads @ out_weight.T.reshape(H, D, -1)).sum(1)": ["summed"],
+        "(heads @ out_weight.T.reshape(H, D, -1)).mean(1)": ["averaged", "summed"],
+        "heads @ out_weight[:D]": ["transposed", "same-part"],
+    },
+}
+PAIRS = {
+    "multi_head": [
+        ("unscaled", "no-out-bias"),
+        ("unscaled", "polarity"),
+        ("scale-width", "axis"),
+        ("axis", "no-output"),
+        ("polarity", "out-transposed"),
+        ("mask-ignored", "order"),
+        ("mask-ignored", "no-out-bias"),
+    ],
+    "cross": [("swapped", "axis"), ("self", "unscaled"), ("scale-width", "axis")],
+    "grouped": [
+        ("tiled", "unscaled"),
+        ("first-only", "polarity"),
+        ("values-tiled", "mask-ignored"),
+    ],
+}
+
+
+def written(right, changes, wrong):
+    """A program with these mistakes, out of the right one."""
+    for name in wrong:
+        assert changes[name][0] in right, f"{name}: nothing to replace"
+        right = right.replace(*changes[name])
+    return right
+
+
+MIXED = WHOLE.replace(
+    "x.reshape(*x.shape[:-1], H, -1).transpose(-2, -3)",
+    "x.reshape(len(x), H, -1, x.shape[-1] // H)",
+)
+MIXED = MIXED.replace("x.transpose(-2, -3).flatten(-2)", "x.reshape(len(x), x.shape[2], -1)")
+VALUES = CROSS.replace("v = _project(told", "v = _project(x if x.shape == memory.shape else told")
+
+WRONG = [(name, DEF[name] + line, wrong) for name in DEF for line, wrong in LINES[name].items()]
+for name, right, changes in (
+    ("multi_head", WHOLE, IN_WHOLE),
+    ("cross", CROSS, IN_CROSS),
+    ("grouped", GROUPED, IN_GROUPED),
+):
+    chosen = [*([one] for one in changes), *map(list, PAIRS[name])]
+    WRONG += [(name, written(right, changes, wrong), wrong) for wrong in chosen]
+WRONG += [("multi_head", MIXED, ["mixed-heads"]), ("cross", VALUES, ["values-from-x"])]
