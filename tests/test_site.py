@@ -194,6 +194,27 @@ def test_the_glossary_gives_a_chinese_term_beside_every_english_one():
         assert re.match("[A-Za-z]", english.get_text())
 
 
+# The topics of the five lectures: a letter and how many, for each chapter.
+TOPICS = dict(zip("RSQOMTLVWCXYIP", (12, 9, 14, 7, 4, 12, 5, 4, 5, 9, 5, 5, 5, 6), strict=True))
+
+
+def test_each_topic_of_the_lectures_leads_to_a_section_of_its_chapter():
+    """That the section is there is checked with all other links."""
+    topics = iter(TOPICS.items())
+    expected = [
+        (f"{letter}{n + 1}", chapter)
+        for chapter, (letter, count) in zip(CHAPTERS, topics, strict=False)
+        for n in range(count)
+    ]
+    rows = [row.find_all("td") for row in article("book/lectures-map").select("tbody tr")]
+    assert [row[0].get_text() for row in rows] == [topic for topic, _ in expected]
+    for (topic, chapter), (_, words, lectures, where) in zip(expected, rows, strict=True):
+        assert re.fullmatch(r"–|A?( ?B)?( ?C)?( ?D)?( ?E)?", lectures.get_text()), topic
+        links = [link["href"].partition("#") for link in where.find_all("a")]
+        assert words.get_text() and links, topic
+        assert all(page == f"{chapter[5:]}.html" and anchor for page, _, anchor in links), topic
+
+
 def test_only_written_chapters_are_linked_from_the_landing_page():
     rows = article(FILES[0]).select("table tbody tr")
     assert len(rows) == 14
