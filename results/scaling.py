@@ -36,7 +36,7 @@ from attnbook.recurrent import LanguageModel, LSTMCell, language_model
 from attnbook.train import cosine, parameters, train
 
 WIDTHS = (6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
-LSTM_WIDTHS = (12, 20, 32, 52, 84, 136, 224)
+LSTM_WIDTHS = (12, 20, 32, 52, 84, 136)
 PLAN = {"depth": 2, "T": 64, "batch": 16, "floor": 0.1, "betas": [0.9, 0.99], "weight_decay": 0.1}
 STEPS = 2000
 
@@ -44,11 +44,9 @@ STEPS = 2000
 def plan() -> list[dict]:
     """All runs of the study: sizes, then data at two sizes, other learning rates, more seeds."""
     sizes = [{"width": width} for width in WIDTHS]
-    data = [{"width": w, "steps": s} for w in (16, 64) for s in (250, 500, 1000, 4000, 8000)]
+    data = [{"width": w, "steps": s} for w in (16, 64) for s in (250, 500, 1000, 4000)]
     rates = [{"width": width, "rate": rate} for width in (8, 32, 96) for rate in (0.5, 2.0)]
-    again = [
-        {"width": w, "seed": s} for s, most in ((1, 128), (2, 96)) for w in WIDTHS if w <= most
-    ]
+    again = [{"width": w, "seed": s} for s, most in ((1, 64), (2, 40)) for w in WIDTHS if w <= most]
     recurrent = [{"width": width, "cell": "lstm"} for width in LSTM_WIDTHS]
     return [settings(**changes) for changes in sizes + recurrent + data + rates + again]
 
