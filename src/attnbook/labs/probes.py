@@ -30,10 +30,11 @@ def unpacked(case):
 
 
 def tensor(stored):
-    """An argument as it was stored: a tensor by its type and numbers, or a whole number."""
-    if isinstance(stored, int):
+    """An argument as it was stored: a tensor by its type, shape and numbers, or one number."""
+    if isinstance(stored, int | float):
         return stored
-    return torch.tensor(stored["numbers"], dtype=getattr(torch, stored["dtype"]))
+    read = torch.tensor(stored["numbers"], dtype=getattr(torch, stored["dtype"]))
+    return read.reshape(stored.get("shape", read.shape))
 
 
 def write(lab, folder=FOLDER):
@@ -66,7 +67,9 @@ def numbers(argument):
     if not isinstance(argument, torch.Tensor):
         return argument
     kept = argument.tolist() if argument.dtype == torch.bool else argument.double().tolist()
-    return {"dtype": str(argument.dtype).removeprefix("torch."), "numbers": rounded(kept)}
+    stored = {"dtype": str(argument.dtype).removeprefix("torch."), "numbers": rounded(kept)}
+    # An empty list does not say how wide the rows are that it has none of
+    return stored if argument.numel() else stored | {"shape": list(argument.shape)}
 
 
 def rounded(values):
