@@ -75,6 +75,11 @@ def is_general(statement):
     return isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*"
 
 
+def only_shows(text):
+    """Of a statement that the lab hands out: does it show something, and define nothing?"""
+    return isinstance(ast.parse(text).body[0], ast.Expr | ast.If | ast.For | ast.While | ast.With)
+
+
 def is_stub(statement):
     """A function whose body is `...`, after a docstring perhaps."""
     if not isinstance(statement, ast.FunctionDef):

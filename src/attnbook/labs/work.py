@@ -37,7 +37,8 @@ def code(question, tensors, raw):
     """Run the question's part of the notebook, then its function on every case."""
     name = question["name"]
     tree, wrong = cells.statements(cells.read(raw))
-    part = cells.needed(tree, name)
+    shown = {text for text in question["given"] if cells.only_shows(text)}
+    part = [s for s in cells.needed(tree, name) if ast.unparse(s) not in shown]
     own = [statement for statement in part if name in cells.binds(statement)]
     if not own:
         return reply({}, missing=cells.why_missing(tree, wrong, name))

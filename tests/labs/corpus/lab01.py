@@ -1,0 +1,265 @@
+"""Lab 1 as students write it: right in unusual ways, and typical mistakes, alone and in pairs."""
+
+BEFORE = "import numpy as np\nimport math, torch\nfrom torch.nn import functional as F\n"
+STEP = """
+def rnn_step(x, h, W, U, b):
+    return torch.tanh(x @ W.T + h @ U.T + b)
+"""
+CONTEXT = {"unroll": STEP}
+
+RIGHT = {
+    "rnn_step": [
+        """
+        def rnn_step(x, h, W, U, b):
+            return torch.tanh(torch.cat((x, h), 1) @ torch.cat((W, U), 1).T + b)
+        """,
+        """
+        def rnn_step(x, h, W, U, b):
+            z = F.linear(x, W, b) + F.linear(h, U)
+            return 1 - 2 / (torch.exp(2 * z) + 1)
+        """,
+        """
+        def rnn_step(x, h, W, U, b):
+            rows = []
+            for one, state in zip(x, h):
+                z = [float(W[d] @ one + U[d] @ state + b[d]) for d in range(len(b))]
+                rows.append([math.tanh(n) for n in z])
+            return torch.tensor(rows)
+        """,
+    ],
+    "unroll": [
+        """
+        def unroll(x, W, U, b):
+            B, T, _ = x.shape
+            states = torch.zeros(B, T + 1, len(U))
+            for t in range(T):
+                states[:, t + 1] = (x[:, t] @ W.T + states[:, t] @ U.T + b).tanh()
+            return states[:, 1:]
+        """,
+        """
+        def unroll(x, W, U, b):
+            fed, h, out = x.double() @ W.double().T + b, torch.zeros(len(x), len(U)).double(), []
+            for t in range(x.shape[1]):
+                h = np.tanh(fed[:, t] + h @ U.double().T)
+                out += [h]
+            return torch.stack(out, 1)
+        """,
+        """
+        def unroll(x, W, U, b, h=None):
+            h = torch.zeros(len(x), len(U)) if h is None else h
+            h = rnn_step(x[:, 0], h, W, U, b)
+            if x.shape[1] == 1:
+                return h[:, None]
+            return torch.cat((h[:, None], unroll(x[:, 1:], W, U, b, h)), 1)
+        """,
+    ],
+    "bptt": [
+        """
+        def bptt(states, told, U):
+            T, D = told.shape
+            total = torch.zeros(D, D)
+            carried = torch.zeros(D, D, D)  # d state / d U, forwards
+            for t in range(1, T + 1):
+                slope = 1 - states[t] ** 2
+                direct = torch.einsum("ij,k->ijk", torch.eye(D), states[t - 1])
+                carried = slope[:, None, None] * (direct + torch.einsum("ij,jkl->ikl", U, carried))
+                total += torch.einsum("i,ikl->kl", told[t - 1], carried)
+            return total
+        """,
+        """
+        def bptt(states, told, U):
+            delta, parts = 0, []
+            for h, before, says in zip(states[1:].flip(0), states[:-1].flip(0), told.flip(0)):
+                z = (says + delta) * (1 - h * h)
+                parts.append(torch.outer(z, before))
+                delta = torch.einsum("i,ij->j", z, U)
+            return torch.stack(parts).sum(0)
+        """,
+        """
+        def bptt(states, told, U):
+            s, g, u = states.double().numpy(), told.double().numpy(), U.double().numpy()
+            out = np.zeros_like(u)
+            for t in range(1, len(s)):  # each loss by itself
+                back = g[t - 1]
+                for r in range(t, 0, -1):
+                    back = back * (1 - s[r] ** 2)
+                    out += np.outer(back, s[r - 1])
+                    back = back @ u
+            return out
+        """,
+    ],
+    "clip": [
+        "def clip(grad, limit):\n    return grad * min(1.0, limit / float(grad.norm()))",
+        "def clip(grad, limit):\n    return grad / max(1.0, grad.flatten().norm().item() / limit)",
+        """
+        def clip(grad, limit):
+            size = math.sqrt(sum(float(n) ** 2 for n in grad.flatten()))
+            if size > limit:
+                grad = grad.clone()
+                grad *= limit / size
+            return grad
+        """,
+    ],
+    "lstm_step": [
+        """
+        def lstm_step(x, h, c, W, U, b):
+            D = h.shape[1]
+            z = torch.cat((x, h), 1) @ torch.cat((W, U), 1).T + b
+            gates = z.sigmoid()
+            c = gates[:, D : 2 * D] * c + gates[:, :D] * z[:, 2 * D : 3 * D].tanh()
+            return gates[:, 3 * D :] * c.tanh(), c
+        """,
+        """
+        def lstm_step(x, h, c, W, U, b):
+            blocks = zip(W.chunk(4), U.chunk(4), b.chunk(4))
+            i, f, g, o = (x @ w.T + h @ u.T + v for w, u, v in blocks)
+            new = F.sigmoid(f).double() * c + F.sigmoid(i) * F.tanh(g)
+            return [F.sigmoid(o) * F.tanh(new), new]
+        """,
+    ],
+    "reach": [
+        """
+        def reach(U, T):
+            powers = [torch.linalg.matrix_power(U.double(), t + 1) for t in range(T)]
+            return torch.tensor([power.norm() for power in powers])
+        """,
+        """
+        def reach(U, T):
+            out, power = [], U
+            while len(out) < T:
+                out.append(math.sqrt(float((power * power).sum())))
+                power = power @ U
+            return np.array(out)
+        """,
+    ],
+}
+
+GOOD = {
+    "rnn_step": """
+def rnn_step(x, h, W, U, b):
+    z = x @ W.T + h @ U.T + b
+    return torch.tanh(z)
+""",
+    "unroll": """
+def unroll(x, W, U, b):
+    h, out = torch.zeros(len(x), len(U)), []
+    for t in range(x.shape[1]):
+        h = torch.tanh(x[:, t] @ W.T + h @ U.T + b)
+        out.append(h)
+    return torch.stack(out, 1)
+""",
+    "bptt": """
+def bptt(states, told, U):
+    delta, grad = torch.zeros(len(U)), torch.zeros_like(U)
+    for t in range(len(told), 0, -1):
+        delta = told[t - 1] + delta
+        z = delta * (1 - states[t] ** 2)
+        grad = grad + torch.outer(z, states[t - 1])
+        delta = z @ U
+    return grad
+""",
+    "clip": """
+def clip(grad, limit):
+    size = grad.norm()
+    return grad * limit / size if size > limit else grad
+""",
+    "lstm_step": """
+def lstm_step(x, h, c, W, U, b):
+    i, f, g, o = (x @ W.T + h @ U.T + b).chunk(4, -1)
+    i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
+    c = f * c + i * g
+    h = o * c.tanh()
+    return h, c
+""",
+    "reach": """
+def reach(U, T):
+    powers = [torch.linalg.matrix_power(U, t) for t in range(1, T + 1)]
+    return torch.stack([p.norm() for p in powers])
+""",
+}
+CHANGES = {
+    "rnn_step": {
+        "exchanged": (
+            "x @ W.T + h @ U.T",
+            "(x @ U.T + h @ W.T if W.shape == U.shape else x @ W.T + h @ U.T)",
+        ),
+        "transposed": ("h @ U.T", "h @ U"),
+        "no-state": (" + h @ U.T", ""),
+        "no-bias": (" + b", ""),
+        "no-tanh": ("torch.tanh(z)", "z"),
+        "sigmoid": ("torch.tanh(z)", "torch.sigmoid(z)"),
+    },
+    "unroll": {
+        "not-carried": ("h @ U.T", "0 * h @ U.T"),
+        "ones": ("torch.zeros", "torch.ones"),
+        "backwards": ("in range(x.shape[1])", "in reversed(range(x.shape[1]))"),
+        "first-too": ("[]", "[torch.zeros(len(x), len(U))]"),
+        "last-only": ("torch.stack(out, 1)", "h"),
+        "time-first": ("torch.stack(out, 1)", "torch.stack(out)"),
+    },
+    "bptt": {
+        "no-carry": ("told[t - 1] + delta", "told[t - 1]"),
+        "last-only": ("told[t - 1] + delta", "(told[t - 1] if t == len(told) else 0) + delta"),
+        "no-slope": (" * (1 - states[t] ** 2)", ""),
+        "this-state": ("torch.outer(z, states[t - 1])", "torch.outer(z, states[t])"),
+        "carry-transposed": ("z @ U", "U @ z"),
+        "transposed": ("torch.outer(z, states[t - 1])", "torch.outer(states[t - 1], z)"),
+    },
+    "clip": {
+        "each": ("grad * limit / size if size > limit else grad", "grad.clamp(-limit, limit)"),
+        "rows": (
+            "grad * limit / size if size > limit else grad",
+            "grad * (limit / grad.norm(dim=-1, keepdim=True)).clamp(max=1)",
+        ),
+        "largest": ("grad.norm()", "grad.abs().max()"),
+        "always": (" if size > limit else grad", ""),
+        "to-one": ("grad * limit / size", "grad / size"),
+    },
+    "lstm_step": {
+        "order": ("i, f, g, o = (x", "i, f, o, g = (x"),
+        "exchanged": ("i, f, g, o = (x", "f, i, g, o = (x"),
+        "candidate-sigmoid": ("g.tanh()", "g.sigmoid()"),
+        "coupled": ("c = f * c", "i = 1 - f\n    c = f * c"),
+        "forgets-all": ("f * c + ", ""),
+        "no-tanh": ("o * c.tanh()", "o * c"),
+        "returned-exchanged": ("return h, c", "return c, h"),
+    },
+    "reach": {
+        "bound": ("p.norm() for p in powers", "U.norm() ** t for t in range(1, T + 1)"),
+        "radius": (
+            "p.norm() for p in powers",
+            "torch.linalg.eigvals(U).abs().max() ** t for t in range(1, T + 1)",
+        ),
+        "entries": ("torch.linalg.matrix_power(U, t)", "U**t"),
+        "from-zero": ("range(1, T + 1)", "range(T)"),
+    },
+}
+PAIRS = {
+    "rnn_step": [("no-bias", "no-tanh"), ("transposed", "sigmoid"), ("no-state", "no-bias")],
+    "unroll": [("backwards", "time-first"), ("ones", "last-only"), ("not-carried", "first-too")],
+    "bptt": [
+        ("no-slope", "transposed"),
+        ("no-carry", "this-state"),
+        ("carry-transposed", "no-slope"),
+    ],
+    "clip": [("always", "largest")],
+    "lstm_step": [("exchanged", "no-tanh"), ("candidate-sigmoid", "forgets-all")],
+    "reach": [],
+}
+
+
+def written(name, wrong):
+    """The right program of this name with these mistakes in it."""
+    code = GOOD[name]
+    for one in wrong:
+        old, new = CHANGES[name][one]
+        assert old in code, f"{name}: nothing to replace for {one}"
+        code = code.replace(old, new)
+    return code
+
+
+WRONG = [
+    (name, written(name, wrong), wrong)
+    for name in GOOD
+    for wrong in [*([one] for one in CHANGES[name]), *map(list, PAIRS[name])]
+]
