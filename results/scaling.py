@@ -46,7 +46,8 @@ def plan() -> list[dict]:
     sizes = [{"width": width} for width in WIDTHS]
     data = [{"width": w, "steps": s} for w in (16, 64) for s in (250, 500, 1000, 4000)]
     rates = [{"width": width, "rate": rate} for width in (8, 32, 96) for rate in (0.5, 2.0)]
-    again = [{"width": w, "seed": s} for s, most in ((1, 64), (2, 40)) for w in WIDTHS if w <= most]
+    rates += [{"width": width, "rate": 0.5} for width in (64, 128, 192)]
+    again = [{"width": width, "seed": 1} for width in WIDTHS if width <= 64]
     recurrent = [{"width": width, "cell": "lstm"} for width in LSTM_WIDTHS]
     return [settings(**changes) for changes in sizes + recurrent + data + rates + again]
 
