@@ -5,9 +5,11 @@
     python results/images.py --model linear
 
 Setting "cpu" is a small vision transformer, a convolutional network of about as many parameters,
-and logistic regression, for some ten minutes each on one processor core. Setting "gpu" has the size of the
-model in UvA's deep learning course, tutorial 15 (patches of 4 × 4, width 256, hidden width 512, 8
-heads, 6 layers, batches of 128; published: 75.6 % after 180 epochs), and a tenth of its epochs:
+and logistic regression. The larger two take some ten minutes each on one processor core.
+
+Setting "gpu" has the size of the model in UvA's deep learning course, tutorial 15 (patches of
+4 × 4, width 256, hidden width 512, 8 heads, 6 layers, batches of 128; published: 75.6 % after 180
+epochs), and a tenth of its epochs:
 
     python results/images.py --setting gpu --model vit
     python results/images.py --setting gpu --model cnn
