@@ -4,8 +4,8 @@
     ATTNBOOK_BUDGET=gpu python results/notebooks.py book/07-language-models.ipynb
 
 The outputs are thrown away. The time is that of the kernel and all of its threads, from its start
-to its end, on an idle or a busy machine alike; with a GPU it says little. The result goes to
-results/notebooks/.
+to its end. Measure on an idle machine: neighbours that share its caches make each step slower. The
+result goes to results/notebooks/.
 """
 
 import argparse

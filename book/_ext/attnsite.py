@@ -78,6 +78,7 @@ def setup(app):
     """Called by Sphinx."""
     app.add_role("colab", Colab())
     app.setup_extension("module_reference")
+    app.setup_extension("your_run")
     app.connect("build-finished", copy_mathjax)
     app.connect("build-finished", keep_used_icons)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

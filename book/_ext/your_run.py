@@ -1,0 +1,207 @@
+"""The tables of "Your run, and ours", made from results/ when the website is built.
+
+    ```{measured} shakespeare
+    ```
+
+is a table of the runs in results/shakespeare, one row for each setting with the numbers of all its
+seeds, then the machine and the commands. `{measured-notebooks}` has a row for each notebook with
+its time, `{budgets}` one for each line of a notebook with `here.pick(cpu=…, gpu=…)`.
+"""
+
+import ast
+import json
+import statistics
+import zlib
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.errors import ExtensionError
+from sphinx.util.docutils import SphinxDirective
+
+ROOT = Path(__file__).parents[2]
+
+
+def characters(run):
+    """One file holds all models and seeds."""
+    config = run["config"]
+    for name, model in run["models"].items():
+        what = f"{name}, width {model['width']}, {config['steps']:,} steps of {config['batch']}"
+        what += f" × {config['T']} characters"
+        seconds = statistics.mean(model["seconds"])
+        yield what, model["losses"], model["parameters"], seconds
+
+
+def translation(run):
+    config = run["config"]
+    what = f"{config['corpus']}, {config['model']}, {run['steps']:,} steps, "
+    yield f"{what}greedy", [run["bleu"]], run["parameters"], run["training_seconds"]
+    if "bleu_beams" in run:
+        beams = f"{what}{config['beams']} beams"
+        yield beams, [run["bleu_beams"]], run["parameters"], run["training_seconds"]
+
+
+def shakespeare(run):
+    config = run["config"]
+    what = f"{config['setting']}, {config['recipe']}, rate {config['lr']:g}, "
+    what += f"{config['steps']:,} steps"
+    yield what, [run["validation_loss"]], run["parameters"], run["training_seconds"]
+
+
+def images(run):
+    config = run["config"]
+    what = f"{config['setting']}, {config['model']}, {config['images']:,} images, "
+    what += f"{config['epochs']} epochs, rate {config['lr']:g} ({run['data']})"
+    accuracy = 100 * run["test_accuracy"]
+    yield what, [accuracy], run["parameters"], run["training_seconds"]
+
+
+def tweaks(run):
+    seconds = statistics.mean(each["cpu_seconds_per_step"] for each in run["runs"])
+    found = run["summary"]
+    what = f"{run['variant']}, rate {found['lr']:g}, {run['config']['steps']} steps"
+    yield what, found["values"], run["parameters"], seconds * run["config"]["steps"]
+
+
+def scaling(run):
+    config = run["config"]
+    what = f"{config.get('cell', 'llama')}, width {config['width']}, {config['steps']:,} steps, "
+    what += f"{config['rate']:g} × the rate"
+    yield what, [run["validation_loss"]], run["parameters"], run["training_seconds"]
+
+
+# What is measured, how it is read, with how many decimals it is shown.
+LOSS = "held-out loss, nats"
+SHOWN = {
+    "characters": (characters, LOSS, 3),
+    "translation": (translation, "BLEU, test", 1),
+    "shakespeare": (shakespeare, LOSS, 3),
+    "images": (images, "right, test, %", 1),
+    "tweaks": (tweaks, LOSS, 3),
+    "scaling": (scaling, LOSS, 3),
+}
+
+
+def stored(folder):
+    """The files of a folder of results/, by their numbers and not by their letters."""
+    paths = sorted((ROOT / "results" / folder).glob("*.json"))
+    if not paths:
+        raise ExtensionError(f"there is nothing in results/{folder}")
+    return {path: json.loads(path.read_text("utf-8")) for path in paths}
+
+
+def settings(folder):
+    """The rows of a table: {what: (numbers, parameters, seconds of each)}."""
+    read, found = SHOWN[folder][0], {}
+    for run in stored(folder).values():
+        for what, numbers, parameters, seconds in read(run):
+            before = found.setdefault(what, ([], parameters, []))
+            before[0].extend(numbers)
+            before[2].append(seconds)
+    return found
+
+
+def all_of(numbers, digits):
+    """Up to three numbers as they are, more as mean ± standard deviation."""
+    if len(numbers) <= 3:
+        return ", ".join("diverged" if n is None else f"{n:.{digits}f}" for n in numbers)
+    mean, spread = statistics.mean(numbers), statistics.stdev(numbers)
+    return f"{mean:.{digits}f} ± {spread:.{digits}f} ({len(numbers)} seeds)"
+
+
+def duration(seconds):
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def machine(run):
+    """In words: processor, threads, torch."""
+    origin = run["provenance"]
+    where = origin["processor"]
+    if origin.get("device", "cpu").startswith("cpu"):
+        where = f"{origin['threads']} thread{'s' * (origin['threads'] > 1)} of an {where}"
+    return f"{where}, torch {origin['versions']['torch'].partition('+')[0]}"
+
+
+def table(name, head, rows):
+    """A table with a name for tests; a cell is a text, or a list of nodes."""
+    group = nodes.tgroup("", *(nodes.colspec(colwidth=1) for _ in head), cols=len(head))
+    group += nodes.thead("", row_of(head))
+    group += nodes.tbody("", *map(row_of, rows))
+    return nodes.table("", group, classes=[name])
+
+
+def row_of(cells):
+    return nodes.row("", *(nodes.entry("", nodes.paragraph("", "", *inside(c))) for c in cells))
+
+
+def inside(cell):
+    return [nodes.Text(cell)] if isinstance(cell, str) else cell
+
+
+class Measured(SphinxDirective):
+    """{measured} shakespeare: the runs of results/shakespeare."""
+
+    required_arguments = 1
+
+    def run(self):
+        folder = self.arguments[0]
+        runs = stored(folder)
+        for path in runs:
+            self.env.note_dependency(str(path))
+        _, unit, digits = SHOWN[folder]
+        rows = [
+            (what, all_of(numbers, digits), f"{parameters:,}", duration(statistics.mean(seconds)))
+            for what, (numbers, parameters, seconds) in settings(folder).items()
+        ]
+        machines = sorted({machine(run) for run in runs.values()})
+        commands = "\n".join(dict.fromkeys(run["provenance"]["command"] for run in runs.values()))
+        return [
+            table(f"measured-{folder}", ("setting", unit, "parameters", "time of one"), rows),
+            nodes.paragraph("", f"Measured on {'; '.join(machines)}."),
+            nodes.literal_block(commands, commands, language="text"),
+        ]
+
+
+class Notebooks(SphinxDirective):
+    """{measured-notebooks}: how long each chapter takes."""
+
+    def run(self):
+        runs, rows = stored("notebooks"), []
+        for path, run in runs.items():
+            self.env.note_dependency(str(path))
+            rows.append((run["notebook"], run["budget"], f"{run['cpu_seconds']:.0f} s"))
+        machines = sorted({machine(run) for run in runs.values()})
+        return [
+            table("measured-notebooks", ("notebook", "budget", "processor time"), rows),
+            nodes.paragraph("", f"Measured on {'; '.join(machines)}."),
+        ]
+
+
+def picks(path):
+    """The statements of a notebook that take another value with another budget."""
+    for cell in json.loads(path.read_text("utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "code" and "here.pick" in source:
+            for statement in ast.walk(ast.parse(source)):
+                text = ast.get_source_segment(source, statement) or ""
+                if isinstance(statement, ast.Assign | ast.Expr) and "here.pick" in text:
+                    yield " ".join(text.split())
+
+
+class Budgets(SphinxDirective):
+    """{budgets}: what the larger budget changes, in each chapter."""
+
+    def run(self):
+        rows = []
+        for path in sorted(ROOT.glob("book/[0-9]*.ipynb")):
+            self.env.note_dependency(str(path))
+            rows += [(str(int(path.name[:2])), [nodes.literal("", text)]) for text in picks(path)]
+        return [table("budgets", ("chapter", "line"), rows)]
+
+
+def setup(app):
+    """Called by Sphinx."""
+    app.add_directive("measured", Measured)
+    app.add_directive("measured-notebooks", Notebooks)
+    app.add_directive("budgets", Budgets)
+    version = zlib.crc32(Path(__file__).read_bytes())
+    return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": version}
