@@ -50,7 +50,7 @@ site-tests: env-test ## the website built anew, warnings are errors; then in a b
 	@echo "== website"
 	@$(BUILD) -q --all || { rm -rf _build/.doctrees; exit 1; }
 	@echo "== website's tests"
-	@$(RUN) -m pytest tests/test_site.py tests/test_browser.py -rs
+	@$(RUN) -m pytest tests/test_site.py tests/test_browser.py -n $(WORKERS) -rs
 
 slow: env-test ## each notebook alone, as on Colab
 	@echo "== slow tests (as on Colab; of the last commit)"

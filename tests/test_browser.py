@@ -57,50 +57,156 @@ def visit(chromium, address, width=1280, **settings):
     context.close()
 
 
+def goes_wrong_nowhere(page, place, name):
+    """Nothing is asked of other hosts, nothing fails, every formula is set."""
+    assert not [url for url in page.requests if not url.startswith((place, "data:"))]
+    if place.startswith("file:"):  # the summaries of search results are fetched: no disk allows it
+        page.trouble = [line for line in page.trouble if not name.startswith("search")]
+    assert not page.trouble
+    broken = "[...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src)"
+    assert page.evaluate(broken) == []
+    formulas = page.locator(".math").count()
+    assert formulas > 0 or not is_chapter(name)
+    assert formulas == page.locator(".math:has(mjx-container)").count()
+    assert page.locator("mjx-merror, [data-mjx-error]").count() == 0
+
+
+def is_chapter(name):
+    return name.removesuffix(".html") in CHAPTERS
+
+
+def rocket_leads_to_colab(page, name):
+    rocket = page.locator(".dropdown-launch-buttons > button")
+    rocket.click()
+    link = page.locator(".dropdown-launch-buttons a")
+    assert link.is_visible()
+    address = link.get_attribute("href")
+    assert re.match(r"https://colab\.research\.google\.com/github/\w", address)
+    assert address.endswith(f"/blob/main/{name.removesuffix('.html')}.ipynb")
+    rocket.click()
+
+
+def solution_stays_folded_until_asked_for(page):
+    solution = page.locator(".solution").first
+    inside = solution.locator("section, .cell").last
+    assert not inside.is_visible()
+    solution.locator("button.toggle-button").click()
+    assert inside.is_visible()
+
+
 def open_solutions(page):
-    for button in page.locator("button.toggle-button").all():
-        button.click()
+    """All that are still folded."""
+    page.evaluate(
+        "document.querySelectorAll('button.toggle-button-hidden').forEach(button => button.click())"
+    )
+    assert page.locator("button.toggle-button-hidden").count() == 0
 
 
-def faults(page):
+# One element for each way in which text looks: its own colour and size, and what lies behind it.
+LOOKS = """() => {
+    const looks = new Map(), seen = new Set()
+    const behind = (node) => {
+        if (!node) return ""
+        if (!looks.has(node)) {
+            const { backgroundColor, backgroundImage, opacity } = getComputedStyle(node)
+            const solid = /^rgb\\(/.test(backgroundColor) && opacity == 1
+            const own = [backgroundColor, backgroundImage, opacity].join(" ")
+            looks.set(node, solid ? own : behind(node.parentElement) + own)
+        }
+        return looks.get(node)
+    }
+    document.querySelectorAll("[data-look]").forEach((node) => node.removeAttribute("data-look"))
+    for (const node of document.body.querySelectorAll("*")) {
+        if (![...node.childNodes].some((n) => n.nodeType == 3 && n.data.trim())) continue
+        if (!node.checkVisibility({ visibilityProperty: true, opacityProperty: true })) continue
+        const { color, fontSize, fontWeight, textShadow } = getComputedStyle(node)
+        const look = [color, fontSize, fontWeight, textShadow, behind(node)].join(" ")
+        if (!seen.has(look)) node.setAttribute("data-look", seen.add(look).size)
+    }
+}"""
+# What has a colour or a form and no meaning: spans in code, the glyphs of a formula (hidden from
+# screen readers, which are given its MathML).
+FLATTEN = """() => {
+    document.querySelectorAll("pre").forEach((node) => { node.textContent = node.textContent })
+    document.querySelectorAll("mjx-math[aria-hidden=true]").forEach((node) => {
+        const { width, height } = node.getBoundingClientRect()
+        node.replaceChildren()
+        node.style.cssText = `display: inline-block; width: ${width}px; height: ${height}px`
+    })
+}"""
+
+
+def faults(page, **options):
     """What axe-core finds."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    found = axe.run(page).response["violations"]
+    found = axe.run(page, **options).response["violations"]
     return [(fault["id"], [node["html"][:200] for node in fault["nodes"][:3]]) for fault in found]
 
 
-@pytest.mark.parametrize("place", ["http", "file"])
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_asks_only_its_own_site_and_nothing_goes_wrong(chromium, places, name, place):
-    with visit(chromium, f"{places[place]}/{name}") as page:
-        others = [url for url in page.requests if not url.startswith((places[place], "data:"))]
-        assert not others
-        if place == "file":  # the summaries below search results are fetched, which no disk allows
-            page.trouble = [line for line in page.trouble if not name.startswith("search")]
-        assert not page.trouble
-        broken = "[...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src)"
-        assert page.evaluate(broken) == []
-        formulas = page.locator(".math").count()
-        assert formulas > 0 or name[:7] != "book/0"
-        assert formulas == page.locator(".math:has(mjx-container)").count()
-        assert page.locator("mjx-merror, [data-mjx-error]").count() == 0
+def pale(page):
+    """Text that is hard to read on its ground; of all that looks alike one piece is measured."""
+    page.evaluate(LOOKS)
+    only = {"runOnly": ["color-contrast"], "resultTypes": ["violations"]}
+    return faults(page, context={"include": [["[data-look]"]]}, options=only)
+
+
+def barriers(page):
+    """All other rules."""
+    rules = {"color-contrast": {"enabled": False}}
+    return faults(page, options={"rules": rules, "resultTypes": ["violations"]})
+
+
+def is_for_everybody(page):
+    """By day, by night and on a phone."""
+    theme = "document.documentElement.dataset.theme"
+    phone, desk = ({"width": width, "height": 844} for width in (390, 1280))
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_function(f"{theme} == '{scheme}'")
+        assert pale(page) == []
+    page.set_viewport_size(phone)
+    page.wait_for_timeout(400)  # the theme lets the keyboard into what scrolls now
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert pale(page) == []
+    page.evaluate(FLATTEN)
+    assert barriers(page) == []
+    page.set_viewport_size(desk)
+    page.wait_for_timeout(400)
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_function(f"{theme} == '{scheme}'")
+        assert barriers(page) == []
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_for_everybody_by_day_by_night_and_on_a_phone(chromium, places, name):
+def test_a_page_serves_every_reader_and_asks_only_its_own_site(chromium, places, name):
     with visit(chromium, f"{places['http']}/{name}", color_scheme="light") as page:
         if name.startswith("search"):
             page.locator("#search-results li a").first.wait_for()
+        goes_wrong_nowhere(page, places["http"], name)
+        if is_chapter(name):
+            rocket_leads_to_colab(page, name)
+            solution_stays_folded_until_asked_for(page)
         open_solutions(page)
-        assert page.locator("html").get_attribute("data-theme") == "light"
-        assert faults(page) == []
-        page.emulate_media(color_scheme="dark")
-        page.wait_for_function("document.documentElement.dataset.theme == 'dark'")
-        assert faults(page) == []
-        page.set_viewport_size({"width": 390, "height": 844})
-        page.wait_for_timeout(400)  # the theme lets the keyboard into what scrolls now
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
-        assert faults(page) == []
+        is_for_everybody(page)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_reads_from_a_disk(chromium, places, name):
+    with visit(chromium, f"{places['file']}/{name}") as page:
+        goes_wrong_nowhere(page, places["file"], name)
+
+
+def test_what_is_hard_to_read_or_has_no_words_is_found(chromium, places):
+    wrong = """<p style="color: #ccc; background: #fff">pale</p><pre><code>
+               <span style="color: #333; background: #222">dark</span></code></pre>
+               <img src="_static/favicon.svg"><a href="#x"></a>"""
+    with visit(chromium, f"{places['http']}/genindex.html", color_scheme="light") as page:
+        page.locator("article").evaluate("(node, html) => { node.innerHTML += html }", wrong)
+        (contrast,) = pale(page)
+        assert contrast[0] == "color-contrast" and len(contrast[1]) == 2
+        page.evaluate(FLATTEN)
+        assert {"image-alt", "link-name"} <= {rule for rule, _ in barriers(page)}
 
 
 @pytest.mark.parametrize("place", ["http", "file"])
@@ -124,27 +230,6 @@ def test_the_switch_changes_the_theme_and_the_choice_stays(chromium, places):
         assert theme() == "dark" and page.evaluate(background) == dark
         red, green, blue = map(int, re.findall(r"\d+", dark)[:3])
         assert max(red, green, blue) < 64
-
-
-@pytest.mark.parametrize("chapter", CHAPTERS)
-def test_the_rocket_leads_to_colab(chromium, places, chapter):
-    with visit(chromium, f"{places['http']}/{chapter}.html") as page:
-        page.locator(".dropdown-launch-buttons > button").click()
-        link = page.locator(".dropdown-launch-buttons a")
-        assert link.is_visible()
-        address = link.get_attribute("href")
-        assert re.match(r"https://colab\.research\.google\.com/github/\w", address)
-        assert address.endswith(f"/blob/main/{chapter}.ipynb")
-
-
-@pytest.mark.parametrize("chapter", CHAPTERS)
-def test_a_solution_stays_folded_until_asked_for(chromium, places, chapter):
-    with visit(chromium, f"{places['http']}/{chapter}.html") as page:
-        solution = page.locator(".solution").first
-        inside = solution.locator("section, .cell").last
-        assert not inside.is_visible()
-        solution.locator("button.toggle-button").click()
-        assert inside.is_visible()
 
 
 def test_the_keyboard_gets_everywhere_and_is_seen(chromium, places):

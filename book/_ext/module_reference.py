@@ -310,11 +310,23 @@ def link_listings(app, doctree):
             strong.replace_self(nodes.strong("", "", link(name, *strong.children)))
 
 
+def lines_without_list(app, page, template, context, doctree):
+    """Sphinx puts one parameter a line into a list of descriptions without terms: make it lines."""
+    lines = re.compile(r'(<span class="sig-paren">\(</span>\s*)<dl>(.*?)</dl>', re.DOTALL)
+    context["body"] = lines.sub(as_lines, context.get("body", ""))
+
+
+def as_lines(match):
+    inside = match[2].replace("<dd>", '<span class="parameter">').replace("</dd>", "</span>")
+    return f"{match[1]}{inside}"
+
+
 def setup(app):
     """Called by Sphinx."""
     app.add_directive("module-entries", ModuleEntries)
     app.add_directive("module-list", ModuleList)
     app.connect("doctree-read", link_listings)
+    app.connect("html-page-context", lines_without_list)
     # What was read before this file changed is read again.
     version = zlib.crc32(Path(__file__).read_bytes())
     return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": version}

@@ -7,6 +7,9 @@ document.addEventListener("DOMContentLoaded", () => {
   });
   // A role that is deprecated, on an element that may not carry it.
   each(".citation-list, .citation", (node) => node.removeAttribute("role"));
+  each(".bd-sidebar-primary summary", (node) => {
+    node.ariaLabel = `Pages of ${node.closest("li").querySelector("a").textContent.trim()}`;
+  });
   each("dl.glossary dt", (node) => {
     if (/[\u4e00-\u9fff]/.test(node.textContent)) node.lang = "zh-Hans";
   });
