@@ -13,6 +13,7 @@ import json
 import statistics
 import zlib
 from pathlib import Path
+from typing import ClassVar
 
 from docutils import nodes
 from sphinx.errors import ExtensionError
@@ -141,6 +142,7 @@ class Measured(SphinxDirective):
     """{measured} shakespeare: the runs of results/shakespeare."""
 
     required_arguments = 1
+    option_spec: ClassVar = {"command": str}  # where one command repeats what several made
 
     def run(self):
         folder = self.arguments[0]
@@ -153,7 +155,8 @@ class Measured(SphinxDirective):
             for what, (numbers, parameters, seconds) in settings(folder).items()
         ]
         machines = sorted({machine(run) for run in runs.values()})
-        commands = "\n".join(dict.fromkeys(run["provenance"]["command"] for run in runs.values()))
+        given = dict.fromkeys(run["provenance"]["command"] for run in runs.values())
+        commands = self.options.get("command") or "\n".join(given)
         return [
             table(f"measured-{folder}", ("setting", unit, "parameters", "time of one"), rows),
             nodes.paragraph("", f"Measured on {'; '.join(machines)}."),
