@@ -235,7 +235,7 @@ def test_the_switch_changes_the_theme_and_the_choice_stays(chromium, places):
 def test_the_keyboard_gets_everywhere_and_is_seen(chromium, places):
     ring = """() => { const style = getComputedStyle(document.activeElement)
                       return style.outlineStyle != 'none' && parseFloat(style.outlineWidth) > 0 }"""
-    with visit(chromium, f"{places['http']}/{TOC['root']}.html") as page:
+    with visit(chromium, f"{places['http']}/{FILES[0]}.html") as page:
         page.keyboard.press("Tab")
         assert page.locator("#pst-skip-link a").is_visible()
         reached = set()
