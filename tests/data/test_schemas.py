@@ -40,6 +40,7 @@ def test_a_batch_holds_what_was_asked_for():
 
 def test_pairs_for_tests_are_not_those_for_training():
     assert not set(NEW) & set(OLD) and len(NEW) == 48 and len(OLD) == 192
+    assert not {pair[::-1] for pair in NEW} & set(OLD)  # nor are they in the other order
     assert {noun for pair in OLD for noun in pair} == set(schemas.NOUNS)
 
 

@@ -5,7 +5,7 @@ Winograd 1972 and Levesque et al. 2012, with so few words that a small model can
 """
 
 from collections.abc import Callable, Sequence
-from itertools import permutations
+from itertools import combinations, permutations
 
 import torch
 from jaxtyping import Int
@@ -22,9 +22,9 @@ WORDS = [*FRAME, *NOUNS, *FIT, *HOLD, *BIG, *SMALL, *GREAT, *LITTLE]
 TOKEN = {word: number for number, word in enumerate(WORDS)}
 V = len(WORDS)
 
-# Ordered pairs of nouns; every fifth is kept for tests.
-PAIRS = list(permutations(NOUNS, 2))
-OLD, NEW = [pair for n, pair in enumerate(PAIRS) if n % 5], PAIRS[::5]
+# Every fifth pair of nouns is kept for tests, in both orders.
+NEW = [order for pair in list(combinations(NOUNS, 2))[::5] for order in permutations(pair)]
+OLD = [pair for pair in permutations(NOUNS, 2) if pair not in NEW]
 
 Sampler = Callable[[torch.Generator], Int[Tensor, "B T"]]
 
