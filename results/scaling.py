@@ -1,6 +1,6 @@
 """Train language models of growing size alike, and store how surprised each is by unseen text.
 
-    python results/scaling.py                       # the whole plan, half an hour on one core
+    python results/scaling.py                       # the whole plan, under an hour on one core
     python results/scaling.py --width 48 --seed 3   # one run
 
 Characters of tiny Shakespeare, read as results/shakespeare.py reads them. A model is the recipe
