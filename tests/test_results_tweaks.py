@@ -176,7 +176,7 @@ def test_what_the_chapter_says_of_the_changes_is_what_the_seeds_say(runs, cells,
 
 
 READINGS = ["alone-read", "pre-norm-measured", "rms-measured", "gate-measured", "longer-text"]
-READINGS += ["longer-read", "qk-measured", "cache-measured", "window-measured"]
+READINGS += ["longer-read", "rope-beyond-read", "qk-measured", "cache-measured", "window-measured"]
 READINGS += ["experts-measured", "path-read"]
 
 
