@@ -116,6 +116,7 @@ def test_the_chapter_says_what_is_stored(runs, chapter):
     assert f"two places side by side have a cosine of {beside:.2f} on average" in chapter
     assert f"one above the other {below:.2f}" in chapter
     assert f"three rows and columns apart −{-far:.2f}" in chapter
+    assert f"alike again, with a cosine of {likeness[0][7]:.2f}" in chapter
 
 
 def test_what_was_not_measured_is_called_so(runs, chapter):
