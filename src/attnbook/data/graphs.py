@@ -89,7 +89,7 @@ def walk_returns(
 ) -> Float[Tensor, "*batch N steps"]:
     """How probably is a random walk back where it began, after 1, 2, … `steps` steps?
 
-    One vector a node, the same however the nodes are numbered. Dwivedi et al. 2022, equation 7.
+    One vector a node, the same however the nodes are numbered. Dwivedi et al. 2022, "RWPE".
     """
     if steps < 1:
         raise ValueError(f"a walk has at least 1 step, not {steps}")
@@ -105,7 +105,7 @@ def laplacian_vectors(adjacency: Bool[Tensor, "*batch N N"], k: int) -> Float[Te
     """The k slowest waves on a graph: eigenvectors of degree − adjacency, without the constant one.
 
     Each is of length 1 and known up to its sign only; with equal eigenvalues not even that.
-    Dwivedi and Bresson 2021, section 2.1 (there of the normalised matrix).
+    Dwivedi and Bresson 2021 (there of the normalised matrix).
     """
     N = adjacency.shape[-1]
     if not 1 <= k < N:
