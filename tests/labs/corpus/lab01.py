@@ -1,5 +1,7 @@
 """Lab 1 as students write it: right in unusual ways, and typical mistakes, alone and in pairs."""
 
+from mistaken import each_and_pairs
+
 BEFORE = "import numpy as np\nimport math, torch\nfrom torch.nn import functional as F\n"
 STEP = """
 def rnn_step(x, h, W, U, b):
@@ -244,22 +246,7 @@ PAIRS = {
     ],
     "clip": [("always", "largest")],
     "lstm_step": [("exchanged", "no-tanh"), ("candidate-sigmoid", "forgets-all")],
-    "reach": [],
 }
 
 
-def written(name, wrong):
-    """The right program of this name with these mistakes in it."""
-    code = GOOD[name]
-    for one in wrong:
-        old, new = CHANGES[name][one]
-        assert old in code, f"{name}: nothing to replace for {one}"
-        code = code.replace(old, new)
-    return code
-
-
-WRONG = [
-    (name, written(name, wrong), wrong)
-    for name in GOOD
-    for wrong in [*([one] for one in CHANGES[name]), *map(list, PAIRS[name])]
-]
+WRONG = each_and_pairs(GOOD, CHANGES, PAIRS)

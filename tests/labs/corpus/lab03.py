@@ -3,6 +3,8 @@
 All of these were written out by hand, apart from the programs they are compared with.
 """
 
+from mistaken import written
+
 BEFORE = "import numpy as np\nimport math, torch\nfrom torch.nn import functional as F\n"
 
 RIGHT = {
@@ -280,14 +282,6 @@ LINES = {
         "attend(torch.eye(T), torch.eye(T), x)[0]": ["copied", "blurred"],
     },
 }
-
-
-def written(right, changes, wrong):
-    """A program with these mistakes, out of the right one."""
-    for name in wrong:
-        assert changes[name][0] in right, f"{name}: nothing to replace"
-        right = right.replace(*changes[name])
-    return right
 
 
 # What an answer calls that stands in another cell.

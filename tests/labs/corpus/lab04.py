@@ -1,5 +1,7 @@
 """Lab 4 as students write it: right in unusual ways, and typical mistakes, alone and in pairs."""
 
+from mistaken import written
+
 BEFORE = "import numpy as np\nimport math, torch\nfrom torch.nn import functional as F\n"
 
 PARTS = """
@@ -293,14 +295,6 @@ PAIRS = {
         ("values-tiled", "mask-ignored"),
     ],
 }
-
-
-def written(right, changes, wrong):
-    """A program with these mistakes, out of the right one."""
-    for name in wrong:
-        assert changes[name][0] in right, f"{name}: nothing to replace"
-        right = right.replace(*changes[name])
-    return right
 
 
 MIXED = WHOLE.replace(

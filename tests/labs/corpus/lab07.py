@@ -1,5 +1,7 @@
 """Lab 7 as students write it: right in unusual ways, and typical mistakes, alone and in pairs."""
 
+from mistaken import each_and_pairs
+
 BEFORE = "import numpy as np\nimport math, torch\nfrom torch.nn import functional as F\n"
 CONTEXT = {}
 
@@ -141,16 +143,20 @@ def swiglu(x, gate, up, down):
     return (F.silu(z) * u) @ down.T
 """,
     "rotate": """
+def interleave(parts, axis):
+    return torch.stack(parts, -1).flatten(-2)
+
+
 def rotate(x, start=0, base=10_000.0):
     T, D = x.shape[-2:]
     w = base ** (-2 * torch.arange(D // 2) / D)
     phi = torch.arange(start, start + T)[:, None] * w
     a, b = x[..., : D // 2], x[..., D // 2 :]
-    y, z = a * phi.cos() - b * phi.sin(), b * phi.cos() + a * phi.sin()
-    return torch.cat((y, z), -1)
+    return torch.cat((a * phi.cos() - b * phi.sin(), b * phi.cos() + a * phi.sin()), -1)
 """,
     "cached": """
 def cached(q, k, v, old_k, old_v):
+    Tq = q.shape[-2]
     k, v = torch.cat((old_k, k), -2), torch.cat((old_v, v), -2)
     s = q @ k.mT / math.sqrt(q.shape[-1])
     see = torch.ones(s.shape[-2:], dtype=torch.bool).tril(s.shape[-1] - s.shape[-2])
@@ -188,13 +194,13 @@ CHANGES = {
     },
     "rotate": {
         "neighbours": (
-            "x[..., : D // 2], x[..., D // 2 :]",
-            "x[..., 0::2], x[..., 1::2]",
+            "x[..., : D // 2], x[..., D // 2 :]\n    return torch.cat(",
+            "x[..., 0::2], x[..., 1::2]\n    return interleave(",
         ),
         "backwards": ("[:, None] * w", "[:, None] * -w"),
         "no-start": ("(start, start + T)", "(T)"),
         "half-frequencies": ("-2 * torch", "-torch"),
-        "added": ("torch.cat((y, z), -1)", "x + torch.cat((phi.sin(), phi.cos()), -1)"),
+        "added": ("return torch", "return x + torch.cat((phi.sin(), phi.cos()), -1)\n    torch"),
     },
     "cached": {
         "forgets": ("    k, v = torch.cat((old_k, k), -2), torch.cat((old_v, v), -2)\n", ""),
@@ -205,7 +211,7 @@ CHANGES = {
         "no-mask": ("~see", "~see & False"),
         "no-offset": ("tril(s.shape[-1] - s.shape[-2])", "tril()"),
         "unscaled": (" / math.sqrt(q.shape[-1])", ""),
-        "new-only": ("    k, v = torch", "    new = k, v\n    k, v = torch"),
+        "new-only": ("@ v, k, v", "@ v, k[..., -Tq:, :], v[..., -Tq:, :]"),
     },
     "route": {
         "all": ("logits.masked_fill(~here, -math.inf)", "logits"),
@@ -240,22 +246,4 @@ PAIRS = {
 }
 
 
-def written(name, wrong):
-    """The right program of this name with these mistakes in it."""
-    code = GOOD[name]
-    for one in wrong:
-        old, new = CHANGES[name][one]
-        assert old in code, f"{name}: nothing to replace for {one}"
-        code = code.replace(old, new)
-    if "neighbours" in wrong:
-        code = code.replace("torch.cat((y, z), -1)", "torch.stack((y, z), -1).flatten(-2)")
-    if "new-only" in wrong:
-        code = code.replace("@ v, k, v", "@ v, *new")
-    return code
-
-
-WRONG = [
-    (name, written(name, wrong), wrong)
-    for name in GOOD
-    for wrong in [*([one] for one in CHANGES[name]), *map(list, PAIRS[name])]
-]
+WRONG = each_and_pairs(GOOD, CHANGES, PAIRS)
