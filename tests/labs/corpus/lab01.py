@@ -42,7 +42,7 @@ RIGHT = {
         def unroll(x, W, U, b):
             fed, h, out = x.double() @ W.double().T + b, torch.zeros(len(x), len(U)).double(), []
             for t in range(x.shape[1]):
-                h = np.tanh(fed[:, t] + h @ U.double().T)
+                h = (fed[:, t] + h @ U.double().T).tanh()
                 out += [h]
             return torch.stack(out, 1)
         """,
