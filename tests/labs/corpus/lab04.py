@@ -32,7 +32,7 @@ RIGHT = {
         """,
         """
         def split_heads(x, H):
-            return np.moveaxis(x.numpy().reshape(*x.shape[:-1], H, -1), -2, -3)
+            return torch.from_numpy(np.moveaxis(x.numpy().reshape(*x.shape[:-1], H, -1), -2, -3))
         """,
     ],
     "merge_heads": [
@@ -48,7 +48,7 @@ RIGHT = {
                 out[..., h * D : (h + 1) * D] = x[..., h, :, :]
             return out
         """,
-        "def merge_heads(x):\n    return x.double().movedim(-3, -2).flatten(-2)",
+        "def merge_heads(x):\n    return x.double().movedim(-3, -2).flatten(-2).float()",
     ],
     "project": [
         """
@@ -302,6 +302,8 @@ MIXED = WHOLE.replace(
     "x.reshape(len(x), H, -1, x.shape[-1] // H)",
 )
 MIXED = MIXED.replace("x.transpose(-2, -3).flatten(-2)", "x.reshape(len(x), x.shape[2], -1)")
+# Names of its own: the right helpers of another cell would take the place of these.
+MIXED = MIXED.replace("_split_heads", "_cut_heads").replace("_merge_heads", "_join_heads")
 VALUES = CROSS.replace("v = _project(told", "v = _project(x if x.shape == memory.shape else told")
 
 WRONG = [(name, DEF[name] + line, wrong) for name in DEF for line, wrong in LINES[name].items()]
