@@ -48,7 +48,7 @@ RIGHT = {
                 out[..., h * D : (h + 1) * D] = x[..., h, :, :]
             return out
         """,
-        "def merge_heads(x):\n    return x.double().movedim(-3, -2).flatten(-2).float()",
+        "def merge_heads(x):\n    return x.double().movedim(-3, -2).flatten(-2).to(x.dtype)",
     ],
     "project": [
         """
