@@ -183,6 +183,7 @@ def test_a_page_serves_every_reader_and_asks_only_its_own_site(chromium, places,
     with visit(chromium, f"{places['http']}/{name}", color_scheme="light") as page:
         if name.startswith("search"):
             page.locator("#search-results li a").first.wait_for()
+            page.wait_for_load_state("networkidle")  # each result fetches its summary
         goes_wrong_nowhere(page, places["http"], name)
         if is_chapter(name):
             rocket_leads_to_colab(page, name)
@@ -216,6 +217,15 @@ def test_search_finds(chromium, places, place, words):
         first = page.locator("#search-results li a").first
         first.wait_for(timeout=5000)
         assert "book/" in first.get_attribute("href")
+
+
+def test_a_result_of_the_search_shows_the_place_it_leads_to(chromium, places):
+    with visit(chromium, f"{places['http']}/search.html?q=attention") as page:
+        page.locator("#search-results li a").first.wait_for()
+        page.wait_for_load_state("networkidle")
+        found = page.locator("#search-results li:has(a[href$='#attnbook.attention'])")
+        assert "score every key against a query" in found.inner_text()
+        assert not page.trouble
 
 
 def test_the_switch_changes_the_theme_and_the_choice_stays(chromium, places):
