@@ -1,5 +1,7 @@
 """What a student's check says, and that it says something whatever it is given."""
 
+import gzip
+import json
 import time
 
 import pytest
@@ -8,8 +10,7 @@ from corpora import CORPORA
 
 from attnbook.labs.check import check, sentence
 from attnbook.labs.prints import alike
-from attnbook.labs.probes import draw, packed, sheets
-from attnbook.labs.question import sheet
+from attnbook.labs.probes import FOLDER, packed, sheets
 
 
 def said(capsys, name, function):
@@ -92,21 +93,39 @@ def test_hidden_places_and_rows_of_nan_are_pointed_out():
     assert "a row that sees nothing becomes NaN" in sentence("masked_softmax", bad)
 
 
+def test_wrong_numbers_are_no_weights_and_whole_numbers_no_masks():
+    doubled = sentence("split_heads", lambda x, H: 2 * x.unflatten(-1, (H, -1)).transpose(-2, -3))
+    assert doubled.endswith("the numbers are wrong.")
+    assert sentence("grouped", lambda q, k, v, mask=None: 2 * q).endswith("the numbers are wrong.")
+
+
 LABS = pytest.mark.parametrize("number", CORPORA)
 
 
 @LABS
 def test_stored_probes_are_those_of_the_lab(number, of):
-    """After a change in a lab's file: attnbook labs probes 3"""
+    """In all ways to decide the lab's choices. After a change in its file: attnbook labs probes 3"""
     lab = of(number).lab
+    path = FOLDER / f"lab{number:02}.probes.gz"
+    stored = json.loads(gzip.decompress(path.read_bytes()))
+    assert stored["lab"] == number
+    assert stored["choices"] == {choice: list(options) for choice, options in lab.choices.items()}
+    assert set(stored["questions"]) == set(lab.compared)
     for name, question in lab.compared.items():
-        stored, fresh = sheets()[name], sheet(question, sheets()[name].cases)
-        assert stored.mistakes == fresh.mistakes and stored.shapes == fresh.shapes
-        assert [case.name for case in stored.cases] == [case.name for case in draw(question).cases]
-        assert all(map(alike, stored.right, fresh.right))
-        assert [names for names, _ in stored.known] == [list(names) for names, _ in fresh.known]
-        for (_, one), (_, other) in zip(stored.known, fresh.known, strict=True):
-            assert all(map(alike, one, other))
+        kept, fresh = stored["questions"][name], packed(name, question, lab.choices)
+        names = [[case["name"] for case in one["cases"]] for one in (kept, fresh)]
+        assert names[0] == names[1] and kept["choices"] == fresh["choices"]
+        assert set(kept["sheets"]) == set(fresh["sheets"])
+        for way, one in kept["sheets"].items():
+            alike_sheets(one, fresh["sheets"][way])
+
+
+def alike_sheets(one, other):
+    assert one["mistakes"] == other["mistakes"] and one["shapes"] == other["shapes"]
+    assert all(map(alike, one["right"], other["right"]))
+    assert [names for names, _ in one["known"]] == [list(names) for names, _ in other["known"]]
+    for (_, known), (_, fresh) in zip(one["known"], other["known"], strict=True):
+        assert all(map(alike, known, fresh))
 
 
 @LABS
@@ -114,6 +133,6 @@ def test_fingerprints_hold_fewer_numbers_than_an_answer(number, of):
     lab = of(number).lab
     for name, question in lab.compared.items():
         known = sheets()[name]
-        assert "answers" not in packed(draw(question)) and known.answers == []
+        assert "answers" not in str(packed(name, question, {})["sheets"]) and known.answers == []
         for shapes, print_ in zip(known.shapes, known.right, strict=True):
             assert len(print_) - 1 < sum(torch.Size(shape).numel() for shape in shapes) / 2

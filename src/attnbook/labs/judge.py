@@ -104,13 +104,14 @@ def seen(sheet, n, result, results):
 
 def about_weights(sheet, case, result, results):
     """Properties that weights must have: hidden places are 0, rows sum to 1, the scale is right."""
-    weights, masks = result[-1], [a for a in case.arguments if str(a.dtype) == "torch.bool"]
+    masks = [a for a in case.arguments if str(getattr(a, "dtype", "")) == "torch.bool"]
+    weights = result[-1]
     if masks and weights.dtype != bool and weights.shape[-2:] == tuple(masks[0].shape[-2:]):
         hidden = np.broadcast_to(~masks[0].numpy(), weights.shape)
         if np.abs(weights[hidden]).max(initial=0) > 1e-3:
             most = np.abs(weights[hidden]).max()
             return f"a place that the mask hides has weight {most:.2f}."
-    if sheet.measure == "weights" or "axis" in sheet.mistakes:
+    if (sheet.measure == "weights" or "axis" in sheet.mistakes) and (weights >= 0).all():
         sums = weights.sum(-1)
         if np.abs(sums - 1).max() > 1e-3 and not case.robust:
             return f"a row of weights sums to {sums.ravel()[np.abs(sums - 1).argmax()]:.2f}, not 1."
