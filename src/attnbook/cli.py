@@ -4,7 +4,19 @@ import argparse
 import sys
 from pathlib import Path
 
-from attnbook.labs import grade, gradescope, probes, release, report, sandbox, source, submissions
+from tqdm import tqdm
+
+from attnbook.labs import (
+    grade,
+    gradescope,
+    probes,
+    release,
+    report,
+    roster,
+    sandbox,
+    source,
+    submissions,
+)
 
 NO_WALLS = (
     "attnbook: bubblewrap (bwrap) is not installed or does not work here: students' code runs with "
@@ -37,19 +49,32 @@ def parser():
 
     one = command("release", run_release, "write the student's copy, without solutions")
     one.add_argument("--to", type=Path, required=True, help="a folder or the new file")
+    whose = one.add_mutually_exclusive_group()
+    whose.add_argument("--student", default="", help="make it for one student: other numbers")
+    whose.add_argument("--roster", type=Path, help="a copy for each in this table (CSV)")
     one = command("grade", run_grade, "grade a folder or zip of submissions")
     one.add_argument("submissions", type=Path)
     one.add_argument("--out", type=Path, default="grades.csv", help="the table of grades")
+    one.add_argument("--roster", type=Path, help="the table (CSV) of those who got copies")
     one.add_argument("--workers", type=int, help="submissions at a time; as many as processors")
     one = command("gradescope", run_gradescope, "write an autograder for Gradescope")
     one.add_argument("--to", type=Path, default="autograder.zip")
+    one.add_argument("--pip", default="", help="more arguments for pip, as an index without CUDA")
     command("probes", run_probes, "store what the students' checks compare with")
     return top
 
 
 def run_release(options):
     lab = source.find(options.lab, options.labs)
-    print(release.write(lab, options.to))
+    if not options.roster:
+        print(release.write(lab, options.to, options.student))
+        return
+    if not options.to.is_dir():
+        raise ValueError(f"{options.to} is no folder; the copies for a class need one")
+    people = roster.read(options.roster)
+    for student in tqdm(people, unit="copy"):
+        release.write(lab, options.to, student)
+    print(f"{len(people)} copies in {options.to}")
 
 
 def run_grade(options):
@@ -57,6 +82,7 @@ def run_grade(options):
     found = submissions.collect(options.submissions)
     if not found:
         raise ValueError(f"{options.submissions}: there are no files in it")
+    people = roster.read(options.roster) if options.roster else None
     program = sandbox.walls()
     if program is None:
         print(NO_WALLS, file=sys.stderr)
@@ -64,16 +90,19 @@ def run_grade(options):
     folder.mkdir(parents=True, exist_ok=True)
     grader = grade.Grader(lab, grade.seed_of(folder), program)
     rows = grade.grade(grader, found, folder, options.workers)
-    report.write(lab, found, rows, options.out)
+    missing = roster.compare(rows, found, people)
+    report.write(lab, found, rows, options.out, missing)
     print(f"{len(rows)} rows in {options.out}; feedback, summary and other tables in {folder}/")
     look = sum(row["status"] != "graded" for row in rows)
     if look:
         print(f"{look} of them deserve a look: see the columns status, reason and review")
+    if missing:
+        print(f"{len(missing)} on the list handed in nothing: {', '.join(missing)}")
 
 
 def run_gradescope(options):
     lab = source.find(options.lab, options.labs)
-    print(gradescope.write(lab, options.to))
+    print(gradescope.write(lab, options.to, options.pip))
 
 
 def run_probes(options):

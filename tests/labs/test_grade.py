@@ -112,7 +112,8 @@ def test_what_is_stored_is_not_graded_again(graded, root, monkeypatch):
 
 def test_points_for_written_answers_are_taken_over(lab, grader, tmp_path):
     nothing = {"points": 0, "text": "", "mistakes": []}
-    row = {"file": "a.ipynb", "status": "graded", "reason": "", "review": [], "seconds": 1}
+    row = {"file": "a.ipynb", "student": "", "status": "graded", "reason": "", "review": []}
+    row |= {"seconds": 1}
     row |= {"questions": {asked.name: dict(nothing) for asked in lab.asked}}
     row |= {"answers": {"7": "Variances add.", "8": ""}}
     one = submissions.Submission("a.ipynb", b"")

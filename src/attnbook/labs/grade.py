@@ -37,15 +37,15 @@ class Grader:
     limits: dict | None = None
 
     def __post_init__(self):
-        self.sheets = {
-            name: sheet(question, drawn(question, self.seed))
-            for name, question in self.lab.compared.items()
-        }
+        self.cases = {name: drawn(one, self.seed) for name, one in self.lab.compared.items()}
+        self.known = {}
+        self.sheets = self.sheets_of("")
         self.arguments, questions, given = {}, [], release.given(self.lab)
-        for name, known in self.sheets.items():
-            cases = [self.packed(name, n, case) for n, case in enumerate(known.cases)]
-            rules = {"banned": list(known.banned), "given": given}
-            questions.append({"name": name, "cases": cases} | rules)
+        for name, cases in self.cases.items():
+            packed = [self.packed(name, n, case) for n, case in enumerate(cases)]
+            rules = {"banned": list(self.lab.compared[name].banned), "given": given}
+            rules["others"] = [other for other in self.cases if other != name]
+            questions.append({"name": name, "cases": packed} | rules)
         numbers = [asked.number for asked in self.lab.asked if not asked.code]
         self.job = {"questions": questions, "written": numbers, "limits": self.limits or {}}
 
@@ -60,6 +60,17 @@ class Grader:
             packed.append(argument)
         return packed
 
+    def sheets_of(self, student):
+        """What this student's answers are compared with; computed once for all who share it."""
+        lab, found = self.lab.of(student), {}
+        for name, question in lab.compared.items():
+            flips = lab.flips(name)
+            key = name, *sorted(flips)
+            if key not in self.known:
+                self.known[key] = sheet(question, self.cases[name], flips)
+            found[name] = self.known[key]
+        return found
+
     @property
     def key(self):
         """Rows of another lab, seed or version of the answers are not these."""
@@ -70,7 +81,8 @@ class Grader:
     def row(self, submission, box, number=0):
         """The row of one submission. Nothing in a submission makes this raise."""
         started = time.monotonic()
-        row = {"file": submission.file, "questions": {}, "answers": {}, "review": []}
+        row = {"file": submission.file, "student": "", "questions": {}, "answers": {}}
+        row |= {"review": []}
         if submission.content is None:
             row |= {"status": "not read", "reason": "the file is too large or cannot be read."}
         elif not submission.content.strip():
@@ -90,26 +102,32 @@ class Grader:
             reason = first["note"].get("error") or f"the file cannot be read ({first['status']})"
             return {"status": "not a notebook", "reason": f"{reason}."}
         questions, answers, review = {}, {}, []
-        for asked in self.lab.asked:
+        students = [name for name in lines(first["note"], "students") if name]
+        if len(students) > 1:
+            review.append(f"it names more than one student: {', '.join(students)}")
+        student = students[0] if students else ""
+        sheets, lab = self.sheets_of(student), self.lab.of(student)
+        for asked in lab.asked:
             if asked.code:
-                questions[asked.name] = self.points(asked, said.get(asked.name), review)
+                known = sheets[asked.name]
+                questions[asked.name] = self.points(asked, known, said.get(asked.name), review)
             else:
                 text = str(first["note"]["answers"].get(str(asked.number), ""))
                 answers[str(asked.number)] = text.replace(asked.prompt, "").strip()
-        whole = all(name in said for name in self.sheets)
+        carried(lab.asked, questions, said)
+        whole = all(name in said for name in sheets)
         reason = "" if whole else "the sandbox ended early; later questions have no points."
         status = "review" if review else "graded" if whole else "incomplete"
         more = {"questions": questions, "answers": answers, "review": review}
-        return {"status": status, "reason": reason, **more}
+        return {"status": status, "reason": reason, "student": student, **more}
 
-    def points(self, asked, reply, review):
+    def points(self, asked, known, reply, review):
         """Points, a sentence and the mistakes of one function."""
         reply = reply or {"status": "lost", "note": {}, "results": {}}
         note, status = reply["note"], reply["status"]
         if status != "ok" or "missing" in note:
             text = note.get("missing") or SAID.get(status, f"the process was {status}.")
             return {"points": 0, "text": str(text)[:500], "mistakes": []}
-        known = self.sheets[asked.name]
         verdict = judge(known, outcomes(known, note, reply["results"]))
         for name in lines(note, "used"):
             what = name if name.startswith("without ") else f"uses torch's {name}"
@@ -120,6 +138,17 @@ class Grader:
             "text": (verdict.text + "".join(trouble))[:1000],
             "mistakes": list(verdict.mistakes),
         }
+
+
+def carried(asked, questions, said):
+    """Where an answer calls one that is wrong, say so: it may have no mistake of its own."""
+    code = [one for one in asked if one.code]
+    wrong = [one.name for one in code if questions[one.name]["points"] < one.points]
+    for name in wrong:
+        called = lines(said.get(name, {}).get("note", {}), "calls")
+        called = [other for other in called if other in wrong]
+        if called:
+            questions[name]["text"] += f" It calls {' and '.join(called)}: mend that first."
 
 
 def lines(note, key):
@@ -180,7 +209,8 @@ def failed(grader, submission):
     """The row of a submission at which our own code failed: no points are made up."""
     nothing = {"points": None, "text": "not graded", "mistakes": []}
     questions = {asked.name: dict(nothing) for asked in grader.lab.asked}
-    row = {"file": submission.file, "status": "error", "reason": "not graded: please look yourself"}
+    row = {"file": submission.file, "student": "", "status": "error"}
+    row |= {"reason": "not graded: please look yourself"}
     return row | {"questions": questions, "answers": {}, "review": ["not graded"], "seconds": 0}
 
 

@@ -19,7 +19,7 @@ set -e
 apt-get update
 apt-get install -y python3 python3-pip python3-venv bubblewrap
 python3 -m venv /autograder/python
-/autograder/python/bin/pip install {packages}
+/autograder/python/bin/pip install {options}{packages}
 """
 RUN = """#!/usr/bin/env bash
 cd /autograder/source
@@ -28,13 +28,20 @@ PYTHONPATH=/autograder/source/src /autograder/python/bin/python -m attnbook.labs
 NEEDED = ["torch", "numpy", "nbformat", "safetensors", "tqdm"]
 
 
-def write(lab, path):
-    """Write the zip at once. Its seed is drawn now, so all submissions meet the same cases."""
+def write(lab, path, options=""):
+    """Write the zip at once. Its seed is drawn now, so all submissions meet the same cases.
+
+    `options` are for pip, such as an index that has torch without CUDA, which is far smaller.
+    """
     path = Path(path)
     draft = path.with_name(path.name + ".draft")
     packages = " ".join(f"{name}=={public(metadata.version(name))}" for name in NEEDED)
     with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive:
-        program(archive, "setup.sh", SETUP.format(packages=packages))
+        program(
+            archive,
+            "setup.sh",
+            SETUP.format(packages=packages, options=f"{options} " * bool(options)),
+        )
         program(archive, "run_autograder", RUN)
         archive.writestr("seed", str(grade.secrets.randbelow(1 << 31)))
         archive.writestr("lab", str(lab.number))

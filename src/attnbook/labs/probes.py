@@ -1,4 +1,8 @@
-"""What the students' checks know, stored: arguments, and fingerprints instead of answers."""
+"""What the students' checks know, stored: arguments, and fingerprints instead of answers.
+
+One file a lab: its choices, and for each question the cases and a sheet for all ways to decide
+what concerns it.
+"""
 
 import gzip
 import json
@@ -8,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+from attnbook.labs import variants
 from attnbook.labs.question import Case, Sheet, drawn, sheet
 
 FOLDER = Path(__file__).parent
@@ -16,13 +21,21 @@ FIELDS = ["right", "shapes", "known", "mistakes", "measure", "shifts", "banned"]
 
 
 @cache
-def sheets():
-    """Everything that the checks of all labs know, by the name of the question."""
+def sheets(student=""):
+    """What the checks of all labs know, by the name of the question, as a student has them."""
     found = {}
     for path in sorted(FOLDER.glob("*.probes.gz")):
-        for name, stored in json.loads(gzip.decompress(path.read_bytes())).items():
-            found[name] = Sheet([unpacked(case) for case in stored.pop("cases")], **stored)
+        stored = json.loads(gzip.decompress(path.read_bytes()))
+        options = variants.drawn(stored["lab"], stored["choices"], student)
+        for name, question in stored["questions"].items():
+            fields = question["sheets"][key(options, question["choices"])]
+            found[name] = Sheet([unpacked(case) for case in question["cases"]], **fields)
     return found
+
+
+def key(options, concerning):
+    """The options that concern a question, as one word."""
+    return ", ".join(options[choice] for choice in concerning)
 
 
 def unpacked(case):
@@ -39,24 +52,38 @@ def tensor(stored):
 
 def write(lab, folder=FOLDER):
     """Store the probes of a lab, so that `check` knows its questions."""
-    path = folder / f"lab{lab.number:02}.probes.gz"
-    stored = {name: packed(draw(question)) for name, question in lab.compared.items()}
+    return store(folder / f"lab{lab.number:02}.probes.gz", lab.number, lab.compared, lab.choices)
+
+
+def store(path, lab, compared, choices):
+    """Store the probes of some questions under the lab's number or name."""
+    stored = {
+        "lab": lab,
+        "choices": {choice: list(options) for choice, options in choices.items()},
+        "questions": {name: packed(name, one, choices) for name, one in compared.items()},
+    }
     text = json.dumps(stored, ensure_ascii=False, separators=(",", ":"))
     path.write_bytes(gzip.compress(text.encode(), mtime=0))
     return path
 
 
+def packed(name, question, choices):
+    """A question's cases, and its sheets without answers, as JSON."""
+    concerning = variants.concerning(choices, name)
+    cases = draw(question)
+    found = {}
+    for options in variants.every({choice: choices[choice] for choice in concerning}):
+        one = sheet(question, cases, variants.flips(choices, options, name))
+        # Infinite numbers have no place in JSON
+        assert all(math.isfinite(n) for _, prints in one.known for p in prints for n in p)
+        found[key(options, concerning)] = {field: getattr(one, field) for field in FIELDS}
+    cases = [packed_case(case) for case in cases]
+    return {"choices": concerning, "cases": cases, "sheets": found}
+
+
 def draw(question):
-    """The sheet of a question on arguments exactly as they are stored."""
-    cases = [unpacked(packed_case(case)) for case in drawn(question, SEED)]
-    return sheet(question, cases)
-
-
-def packed(sheet):
-    """A sheet without its answers, as JSON. Infinite numbers have no place in that."""
-    assert all(math.isfinite(n) for _, prints in sheet.known for p in prints for n in p)
-    fields = {name: getattr(sheet, name) for name in FIELDS}
-    return {"cases": [packed_case(case) for case in sheet.cases], **fields}
+    """A question's cases, with arguments exactly as they are stored."""
+    return [unpacked(packed_case(case)) for case in drawn(question, SEED)]
 
 
 def packed_case(case):

@@ -41,6 +41,18 @@ class Question:
     banned: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Option:
+    """One way to decide something that a lab may ask for in several ways, such as which mask.
+
+    `text` says what it replaces in the notebook. `flips` has, for each question it changes, the
+    mistakes that are right here, with a sentence for those who do not make them.
+    """
+
+    text: dict[str, str] = field(default_factory=dict)
+    flips: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
 @dataclass
 class Sheet:
     """Everything needed to judge one question. Only the lecturer's holds `answers`."""
@@ -71,16 +83,17 @@ def drawn(question, seed):
     return question.cases(torch.Generator().manual_seed(seed))
 
 
-def sheet(question, cases):
-    """All that is needed to judge a question on these cases.
+def sheet(question, cases, flips=None):
+    """All that is needed to judge a question on these cases, with the `flips` of some options.
 
     Sets of mistakes that answer alike are told apart by nobody: of those the smallest stays.
     """
-    answers = run(question.program, frozenset(), cases)
+    flips = flips or {}
+    answers = run(question.program, frozenset(flips), cases)
     known, seen = [], [answers]
     for count in (1, 2):
         for wrong in itertools.combinations(question.mistakes, count):
-            result = run(question.program, frozenset(wrong), cases)
+            result = run(question.program, frozenset(flips) ^ frozenset(wrong), cases)
             if any(all(map(same, result, other)) for other in seen):
                 continue
             seen.append(result)
@@ -88,4 +101,4 @@ def sheet(question, cases):
     shapes = [[list(part.shape) for part in answer] for answer in answers]
     right = [fingerprint(answer) for answer in answers]
     extra = question.measure, list(question.shifts), list(question.banned)
-    return Sheet(cases, right, shapes, known, question.mistakes, *extra, answers)
+    return Sheet(cases, right, shapes, known, question.mistakes | flips, *extra, answers)

@@ -9,17 +9,33 @@ from pathlib import Path
 
 import nbformat
 
-from attnbook.labs import cells
+from attnbook.labs import cells, variants
 from attnbook.labs.prints import outcome, same
 from attnbook.labs.question import copies, drawn, run
 from attnbook.labs.source import RUBRIC, SOLUTION
 
 ANSWER = "*Write your answer here, instead of this line.*"
+CHECK = "from attnbook.labs.check import check"
 
 
-def student_copy(lab):
-    """The notebook for students, or a ValueError if any of a solution is still in it."""
+def student_copy(lab, student=""):
+    """The notebook for students, or a ValueError if any of a solution is still in it.
+
+    With a student's name it is the one for that student, by the options that the name draws.
+    """
+    if student:
+        lab = lab.of(variants.checked(student))
     questions = lab.asked  # read first: an open marker must stop this
+    notebook = without_solutions(lab)
+    if student:
+        sign(notebook, student)
+    refuse_what_is_left(notebook, questions)
+    refuse_what_answers(notebook, lab)
+    return notebook
+
+
+def without_solutions(lab):
+    """The notebook with stubs for solutions, without outputs, rubric and metadata."""
     notebook = copy.deepcopy(lab.notebook)
     kept = []
     for cell in notebook.cells:
@@ -33,15 +49,26 @@ def student_copy(lab):
     notebook.cells = kept
     notebook.metadata = {k: v for k, v in notebook.metadata.items() if k == "kernelspec"}
     notebook.metadata["colab"] = {"name": lab.path.name}
-    refuse_what_is_left(notebook, questions)
-    refuse_what_answers(notebook, lab.compared)
     return notebook
+
+
+def sign(notebook, student):
+    """Let the notebook say whose copy it is: the check and the grading read it there."""
+    first = [cell for cell in notebook.cells if CHECK in cell.source.splitlines()]
+    if len(first) != 1:
+        raise ValueError(f"{len(first)} cells have the line {CHECK!r}; one must, to be signed")
+    mine = f'check = check_for("{student}")  # whose copy this is; leave this line as it is'
+    first[0].source = first[0].source.replace(CHECK, f"{CHECK}_for") + f"\n\n{mine}"
 
 
 def given(lab):
     """The statements that the lab hands out: what they use is not the student's doing."""
-    pairs = [(cell.cell_type, cell.source) for cell in student_copy(lab).cells]
-    return [ast.unparse(statement) for statement in cells.statements(pairs)[0]]
+    found = {}
+    for options in variants.every(lab.choices):
+        notebook = without_solutions(lab.variant(options))
+        pairs = [(cell.cell_type, cell.source) for cell in notebook.cells]
+        found |= {ast.unparse(statement): None for statement in cells.statements(pairs)[0]}
+    return list(found)
 
 
 def without_solution(cell):
@@ -76,16 +103,17 @@ def refuse_what_is_left(notebook, questions):
             raise ValueError(f"a line of a solution is still somewhere in the notebook: {line}")
 
 
-def refuse_what_answers(notebook, compared):
+def refuse_what_answers(notebook, lab):
     """Raise a ValueError if a question is answered in the copy, in whatever words."""
     tree, _ = cells.statements([(cell.cell_type, cell.source) for cell in notebook.cells])
-    for name, question in compared.items():
+    for name, question in lab.compared.items():
         names, cases = {}, drawn(question, seed=1)
         for statement in cells.needed(tree, name):
             with suppress(Exception):  # what does not run answers nothing
                 exec(compile(ast.Module([statement], []), "copy", "exec"), names)
         found = [outcome(names.get(name), copies(case.arguments)) for case in cases]
-        if all(map(same, found, run(question.program, frozenset(), cases))):
+        right = run(question.program, frozenset(lab.flips(name)), cases)
+        if all(map(same, found, right)):
             raise ValueError(f"the question {name} is still answered in the copy")
 
 
@@ -124,13 +152,14 @@ def parses(cell):
         ast.parse(body)
 
 
-def write(lab, path):
+def write(lab, path, student=""):
     """Write the student's copy at once: whoever stops us leaves the old file or the new, whole."""
     path = Path(path)
-    path = path / lab.path.name if path.is_dir() else path
+    name = f"{lab.path.stem}-{student}.ipynb" if student else lab.path.name
+    path = path / name if path.is_dir() else path
     if path.resolve() == lab.path.resolve():
         raise ValueError(f"{path} is the source; its solutions would be lost")
-    content = text(student_copy(lab))
+    content = text(student_copy(lab, student))
     draft = path.with_name(path.name + ".draft")
     draft.write_text(content, encoding="utf-8")
     os.replace(draft, path)

@@ -6,6 +6,7 @@ write; without them the answer is written text. Solutions stand between `### BEG
 `### END SOLUTION`, as in nbgrader; the rubric between `### BEGIN RUBRIC` and `### END RUBRIC`.
 """
 
+import copy
 import importlib.util
 import re
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from functools import cached_property
 from pathlib import Path
 
 import nbformat
+
+from attnbook.labs import variants
 
 HEADING = re.compile(r"^### Question (\d+) · (`?)([^`\n]+?)\2 \((\d+) points?\)", re.MULTILINE)
 MARKED = r"^[ \t]*### BEGIN {0}[ \t]*\n(.*?)^[ \t]*### END {0}[ \t]*$"
@@ -36,17 +39,46 @@ class Asked:
 
 @dataclass
 class Lab:
-    """A lab: the notebook with solutions, and beside it the file with what it is compared with."""
+    """A lab: the notebook with solutions, and beside it the file with what it is compared with.
+
+    `options` says what is chosen where the lab may be given in several ways; empty is as it stands.
+    """
 
     path: Path
+    options: dict = field(default_factory=dict)
 
     @property
     def number(self):
         return int(self.path.stem.split("-")[0])
 
+    def variant(self, options):
+        """The same lab with other options."""
+        other = Lab(self.path, options)
+        other.__dict__["file"], other.__dict__["stored"] = self.file, self.stored
+        return other
+
+    def of(self, student):
+        """The lab as the student of this name has it."""
+        options = variants.drawn(self.number, self.choices, student)
+        known = self.__dict__.setdefault("known", {})
+        return known.setdefault(tuple(options.values()), self.variant(options))
+
+    @cached_property
+    def stored(self):
+        return nbformat.read(self.path, as_version=nbformat.NO_CONVERT)
+
     @cached_property
     def notebook(self):
-        return nbformat.read(self.path, as_version=nbformat.NO_CONVERT)
+        """The notebook as it is with the options; ValueError if one has nothing to replace."""
+        notebook = copy.deepcopy(self.stored)
+        everything = "\n".join(cell.source for cell in notebook.cells)
+        for choice, option in self.options.items():
+            for old in self.choices[choice][option].text:
+                if old not in everything:
+                    raise ValueError(f"{self.path}: {choice} ({option}) finds no {old!r}")
+        for cell in notebook.cells:
+            cell.source = variants.replaced(cell.source, self.choices, self.options)
+        return notebook
 
     @property
     def title(self):
@@ -76,13 +108,31 @@ class Lab:
         return asked
 
     @cached_property
+    def file(self):
+        """The lab's Python file, as a module."""
+        return module(self.path.with_suffix(".py"))
+
+    @property
     def compared(self):
         """What the lab's Python file says of each function: {name: Question}."""
-        path = self.path.with_suffix(".py")
-        spec = importlib.util.spec_from_file_location(f"attnbook_lab_{self.number}", path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module.QUESTIONS
+        return self.file.QUESTIONS
+
+    @property
+    def choices(self):
+        """What may be chosen: {choice: {option: Option}}."""
+        return getattr(self.file, "CHOICES", {})
+
+    def flips(self, name):
+        """The mistakes that are right in a question, with the lab's options."""
+        return variants.flips(self.choices, self.options, name)
+
+
+def module(path):
+    """A Python file that is not part of a package."""
+    spec = importlib.util.spec_from_file_location(f"attnbook_{path.stem.replace('-', '_')}", path)
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
 
 
 def check_markers(source, path):

@@ -30,6 +30,7 @@ def written(question, raw):
         return json.dumps({"error": f"not a notebook ({type(error).__name__})"}).encode()
     answers = {str(n): (cells.answer(pairs, n) or "")[:LONGEST] for n in question["written"]}
     note = {"answers": answers, "statements": len(tree), "broken": [text for _, text in wrong[:5]]}
+    note["students"] = cells.signed(tree)[:5]
     return json.dumps(note).encode()
 
 
@@ -56,7 +57,9 @@ def code(question, tensors, raw):
     used = set(operations(function, given(question["cases"][0], tensors), question["banned"]))
     written = [statement for statement in part if ast.unparse(statement) not in question["given"]]
     used |= (cells.mentions(written) | unused(part, question["banned"])) & set(question["banned"])
-    return reply(results, notes=notes, trouble=trouble, used=sorted(used))
+    there = set().union(*map(cells.binds, part))
+    calls = [other for other in question["others"] if other in there]
+    return reply(results, notes=notes, trouble=trouble, used=sorted(used), calls=calls)
 
 
 def unused(part, banned):
