@@ -2,7 +2,7 @@
 
 import torch
 
-from attnbook.labs.question import Case, Question
+from attnbook.labs.question import Case, Option, Question
 
 
 def normal(numbers, *shape):
@@ -230,4 +230,51 @@ QUESTIONS = {
             "from-zero": "the first power is 0; it should be 1",
         },
     ),
+}
+
+CHOICES = {
+    "blocks": {
+        "candidate third": Option(),
+        "candidate last": Option(
+            text={
+                "input gate, forget gate, candidate, output gate. Gates": "input gate, forget gate, output gate, candidate. Gates",
+                "take, forget, candidate, reveal": "take, forget, reveal, candidate",
+            },
+            flips={
+                "lstm_step": {
+                    "order": "candidate and output gate exchanged: here the order is input, "
+                    "forget, output, candidate"
+                }
+            },
+        ),
+    },
+    "length": {
+        "all squares": Option(),
+        "largest": Option(
+            text={
+                "Length is the root of the sum of all squares.": "Length here is the largest absolute value in it, the *maximum norm*.",
+                "grad.pow(2).sum().sqrt()": "grad.abs().max()",
+            },
+            flips={"clip": {"largest": "measured by all squares; here the largest number counts"}},
+        ),
+    },
+    "bias": {
+        "3": Option(),
+        "4": Option(
+            {
+                "a bias of 3": "a bias of 4",
+                "With bias 3 it is 0.953, and 0.953 to the power 50 is about 0.09: a tenth is left": "With bias 4 it is 0.982, and 0.982 to the power 50 is about 0.4: two fifths are left",
+                "½ and about 0.95": "½ and about 0.98",
+                "against about 0.09": "against about 0.4",
+            }
+        ),
+        "5": Option(
+            {
+                "a bias of 3": "a bias of 5",
+                "With bias 3 it is 0.953, and 0.953 to the power 50 is about 0.09: a tenth is left": "With bias 5 it is 0.993, and 0.993 to the power 50 is about 0.7: most of it is left",
+                "½ and about 0.95": "½ and about 0.99",
+                "against about 0.09": "against about 0.7",
+            }
+        ),
+    },
 }

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from attnbook.labs.question import Case, Question
+from attnbook.labs.question import Case, Option, Question
 
 
 def normal(numbers, *shape):
@@ -250,4 +250,61 @@ QUESTIONS = {
         },
         banned=("without attend",),
     ),
+}
+
+CHOICES = {
+    "mask": {
+        "itself and before": Option(),
+        "only before": Option(
+            text={
+                "a position sees itself and all before it.": "a position sees all before it, but not itself (it is what has to be guessed).",
+                "at its own position and at all earlier ones": "at all earlier positions",
+                "torch.arange(Tk) <= place": "torch.arange(Tk) < place",
+            },
+            flips={
+                "causal_mask": {
+                    "no-diagonal": "a query sees its own position; here it sees earlier ones only"
+                }
+            },
+        ),
+    },
+    "order": {
+        "reversed": Option(),
+        "last stays": Option(
+            text={
+                "returns a sequence in\nreverse order.": "goes through a\nsequence backwards from the last position but one, and puts the last at the end: "
+                "d e f becomes e d f.",
+                "Returns (T, C), the last position first.": "Returns (T, C), the last position but one first, the last one last.",
+                "in reverse order, fetched": "backwards, but for the last, fetched",
+                "torch.arange(T - 1, -1, -1)": "torch.arange(T - 2, -2, -1) % T",
+            },
+            flips={
+                "reverse": {
+                    "off-by-one": "the last position comes first; here it stays at the end and the "
+                    "others are reversed"
+                }
+            },
+        ),
+    },
+    "width": {
+        "256": Option(),
+        "64": Option(
+            {
+                "256": "64",
+                "deviation 16": "deviation 8",
+                "1/16": "1/8",
+                "spread by 16": "spread by 8",
+                "Divided by 16": "Divided by 8",
+            }
+        ),
+        "1024": Option(
+            {
+                "256": "1024",
+                "deviation 16": "deviation 32",
+                "1/16": "1/32",
+                "spread by 16": "spread by 32",
+                "Divided by 16": "Divided by 32",
+            }
+        ),
+    },
 }

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from attnbook.labs.question import Case, Question
+from attnbook.labs.question import Case, Option, Question
 
 
 def normal(numbers, *shape):
@@ -269,7 +269,7 @@ QUESTIONS = {
             "tiled": "queries 0, 1, 2, … use heads 0, 1, 0, 1 of the keys; neighbours belong "
             "together: 0, 0, 1, 1",
             "first-only": "all queries use the first head of keys",
-            "values-tiled": "keys are shared by neighbours, but values in turn",
+            "values-tiled": "keys and values are not shared in the same way",
         },
     ),
     "contributions": Question(
@@ -283,4 +283,61 @@ QUESTIONS = {
             "summed": "the heads are added already; keep them apart",
         },
     ),
+}
+
+CHOICES = {
+    "sharing": {
+        "neighbours": Option(),
+        "in turn": Option(
+            text={
+                "the\nfirst `H/G` query heads use the first head of keys and values, the next `H/G` the second, and so on.": "query heads take\nthem in turn: with G = 2, query heads 0, 2, 4, … use the first head of keys and values, 1, 3, 5, … the second.",
+                "in which neighbouring query heads share keys and values": "in which query heads take keys and values in turn",
+                "k.repeat_interleave(share, dim=1), v.repeat_interleave(share, dim=1)": "k.repeat(1, share, 1, 1), v.repeat(1, share, 1, 1)",
+            },
+            flips={
+                "grouped": {
+                    "tiled": "neighbouring queries use the same head of keys; here they take them "
+                    "in turn: 0, 1, 0, 1"
+                }
+            },
+        ),
+    },
+    "stored": {
+        "(out, in)": Option(),
+        "(in, out)": Option(
+            text={
+                "`out_weight`: (C, C) with C = H·D.": "`out_weight`: (C, C) with C = H·D, in this question stored as GPT-2 stores it, (in, out), and applied as `merged @ out_weight`.",
+                "out_weight.T.unflatten(": "out_weight.unflatten(",
+            },
+            flips={
+                "contributions": {
+                    "transposed": "the output matrix is used the wrong way round: in this question "
+                    "it is stored (in, out)"
+                }
+            },
+        ),
+    },
+    "heads": {
+        "8 of 512": Option(),
+        "12 of 768": Option(
+            {
+                "Eight heads have eight times": "Twelve heads have twelve times",
+                "what do eight heads have": "what do twelve heads have",
+                "width 512 first: one head, eight heads": "width 768 first: one head, twelve heads",
+                "4·512² + 4·512": "4·768² + 4·768",
+                "Eight heads have eight softmaxes": "Twelve heads have twelve softmaxes",
+                "D = C/8": "D = C/12",
+            }
+        ),
+        "16 of 1024": Option(
+            {
+                "Eight heads have eight times": "Sixteen heads have sixteen times",
+                "what do eight heads have": "what do sixteen heads have",
+                "width 512 first: one head, eight heads": "width 1024 first: one head, sixteen heads",
+                "4·512² + 4·512": "4·1024² + 4·1024",
+                "Eight heads have eight softmaxes": "Sixteen heads have sixteen softmaxes",
+                "D = C/8": "D = C/16",
+            }
+        ),
+    },
 }

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from attnbook.labs.question import Case, Question
+from attnbook.labs.question import Case, Option, Question
 
 
 def normal(numbers, *shape):
@@ -64,12 +64,12 @@ def rotate(wrong, x, start=0, base=10_000.0):
     if "backwards" in wrong:
         angles = -angles
     cos, sin = angles.cos(), angles.sin()
+    if "added" in wrong:
+        return x + torch.cat((sin, cos), -1)
     if "neighbours" in wrong:
         a, b = x[..., 0::2], x[..., 1::2]
         return torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
     a, b = x.chunk(2, -1)
-    if "added" in wrong:
-        return x + torch.cat((sin, cos), -1)
     return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
 
 
@@ -236,4 +236,63 @@ QUESTIONS = {
             "residual": "x is added; that is the business of the block",
         },
     ),
+}
+
+CHOICES = {
+    "pairs": {
+        "halves": Option(),
+        "neighbours": Option(
+            text={
+                "Coordinate $i$ and coordinate $i + D/2$ make a pair": "Coordinate $2i$ and coordinate $2i + 1$ make a pair",
+                "first, second = x[..., : D // 2], x[..., D // 2 :]": "first, second = x[..., ::2], x[..., 1::2]",
+                "return torch.cat([turned, second * angle.cos() + first * angle.sin()], dim=-1)": "other = second * angle.cos() + first * angle.sin()\n"
+                "    return torch.stack([turned, other], dim=-1).flatten(-2)",
+                "and with yours in their places.": "and with yours in their places. The book pairs coordinates of two halves, so they are put side by side for your "
+                "`rotate` and back again.",
+                "        one_part.forward = rotate": "        one_part.forward = lambda given, *at: (\n"
+                "            rotate(given.unflatten(-1, (2, -1)).mT.flatten(-2), *at)\n"
+                "            .unflatten(-1, (-1, 2))\n"
+                "            .mT.flatten(-2)\n"
+                "        )",
+            },
+            flips={
+                "rotate": {
+                    "neighbours": "coordinate i is paired with i + D/2; here neighbours are paired"
+                }
+            },
+        ),
+    },
+    "shares": {
+        "sum to 1": Option(),
+        "as they are": Option(
+            text={
+                "The `active` best experts of a token share the weight 1, by the softmax of *their* logits; all others get 0.": "The `active` best experts of a token keep the weight that the softmax over *all* its logits gives them; all others get 0.",
+                "each row sums to 1 and has `active` entries above 0": "each row has `active` entries above 0, and their sum is below 1",
+                "best.softmax(dim=-1))": "logits.softmax(dim=-1).gather(-1, chosen))",
+                "best, chosen = logits.topk(active, dim=-1)": "chosen = logits.topk(active, dim=-1).indices",
+            },
+            flips={
+                "route": {
+                    "not-shared": "the weights of the chosen experts are made to sum to 1; here "
+                    "they keep what the softmax over all gives them"
+                }
+            },
+        ),
+    },
+    "experts": {
+        "2 of 8": Option(),
+        "4 of 16": Option(
+            {
+                "by eight experts of the same size, of which two are active": "by sixteen experts of the same size, of which four are active",
+                "likes the same two experts": "likes the same four experts",
+                "There are eight times": "There are sixteen times",
+                "meets two networks instead of one, so it takes twice the work": "meets four networks instead of one, so it takes four times the work",
+                "what all eight would": "what all sixteen would",
+                "has to hold all eight": "has to hold all sixteen",
+                "the same two, the other six": "the same four, the other twelve",
+                "eight networks are paid for and two are used": "sixteen networks are paid for and four are used",
+                "eight times the weights and the memory, two networks' work": "sixteen times the weights and the memory, four networks' work",
+            }
+        ),
+    },
 }

@@ -89,10 +89,11 @@ def sheet(question, cases, flips=None):
     Sets of mistakes that answer alike are told apart by nobody: of those the smallest stays.
     """
     flips = flips or {}
+    mistakes = question.mistakes | flips
     answers = run(question.program, frozenset(flips), cases)
     known, seen = [], [answers]
     for count in (1, 2):
-        for wrong in itertools.combinations(question.mistakes, count):
+        for wrong in itertools.combinations(mistakes, count):
             result = run(question.program, frozenset(flips) ^ frozenset(wrong), cases)
             if any(all(map(same, result, other)) for other in seen):
                 continue
@@ -101,4 +102,4 @@ def sheet(question, cases, flips=None):
     shapes = [[list(part.shape) for part in answer] for answer in answers]
     right = [fingerprint(answer) for answer in answers]
     extra = question.measure, list(question.shifts), list(question.banned)
-    return Sheet(cases, right, shapes, known, question.mistakes | flips, *extra, answers)
+    return Sheet(cases, right, shapes, known, mistakes, *extra, answers)

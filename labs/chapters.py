@@ -1,0 +1,845 @@
+"""What the exercises inside the chapters are compared with: `check` in their solutions.
+
+The same form as a lab's file (see labs/README.md), but without points: nobody hands these in.
+"""
+
+import math
+
+import torch
+
+from attnbook.labs.question import Case, Question
+
+
+def normal(numbers, *shape):
+    return torch.randn(*shape, generator=numbers).mul(100).round().div(100)
+
+
+def small(numbers, *shape):
+    """Weights of a usual size: a layer's outputs stay of order 1."""
+    return normal(numbers, *shape).mul(50).round().div(100)
+
+
+def whole(numbers, low, high, *shape):
+    return torch.randint(low, high, shape, generator=numbers)
+
+
+def look(numbers, *shape):
+    """A random mask in which each row has something to see and something hidden."""
+    mask = torch.rand(*shape, generator=numbers) < 0.6
+    for row in range(shape[-2]):
+        mask[..., row, row % shape[-1]], mask[..., row, (row + 2) % shape[-1]] = True, False
+    return mask
+
+
+# Chapter 1
+
+
+def elman_jacobian(wrong, U, x):
+    h, factors = torch.zeros(len(U)), []
+    for x_t in x:
+        before, h = h, torch.tanh(x_t + U @ h)
+        slope = torch.diag(1 - (before if "old-slope" in wrong else h) ** 2)
+        if "no-slope" in wrong:
+            slope = torch.eye(len(U))
+        factors.append(U @ slope if "slope-right" in wrong else slope @ U)
+    if "order" not in wrong:
+        factors.reverse()  # the last step stands on the left
+    product = torch.linalg.multi_dot(factors)
+    return product.T if "transposed" in wrong else product
+
+
+def elman_cases(numbers):
+    return [
+        Case("three steps", (normal(numbers, 3, 3), normal(numbers, 3, 3))),
+        Case("five steps", (small(numbers, 4, 4), normal(numbers, 5, 4))),
+    ]
+
+
+def ppmi(wrong, together):
+    total, rows, columns = together.sum(), together.sum(1), together.sum(0)
+    chance = rows[:, None] * columns / total
+    if "no-chance" in wrong:
+        chance = torch.ones_like(together)
+    if "no-total" in wrong:
+        chance = chance * total
+    ratio = together / chance
+    found = ratio.log2() if "bits" in wrong else ratio.log()
+    return found if "negative" in wrong else found.clamp(min=0)
+
+
+def ppmi_cases(numbers):
+    def counts(V):
+        half = whole(numbers, 0, 9, V, V)
+        return (half + half.T + torch.eye(V, dtype=torch.int64)).float()
+
+    return [
+        Case("five words", (counts(5),)),
+        Case("a pair that never meets", (counts(6) * (1 - torch.eye(6).flip(0)),)),
+    ]
+
+
+# Chapter 2
+
+
+def additive_look(wrong, s, h, mask, W, U, v):
+    hidden = (s @ W.T)[:, None] + h @ U.T
+    scores = (hidden if "no-tanh" in wrong else hidden.tanh()) @ v
+    mask = ~mask if "polarity" in wrong else mask
+    seen = mask | torch.tensor(bool(wrong & {"mask-ignored", "masked-late"}))
+    powers = scores.exp() * seen
+    total = powers.sum(0 if "axis" in wrong else -1, keepdim=True)
+    weights = powers if "not-normalised" in wrong else powers / total
+    if "masked-late" in wrong:
+        weights = weights * mask
+    return (weights[..., None] * h).sum(1), weights
+
+
+def additive_cases(numbers):
+    def one(B, Tk, D, C, A):
+        s, h, mask = normal(numbers, B, D), normal(numbers, B, Tk, C), look(numbers, B, Tk)
+        return s, h, mask, normal(numbers, A, D), normal(numbers, A, C), normal(numbers, A)
+
+    return [
+        Case("two sequences", one(2, 5, 3, 4, 6)),
+        Case("three sequences", one(3, 4, 5, 2, 7)),
+    ]
+
+
+def uniform_context(wrong, h, mask):
+    there = (mask | ("mask-ignored" in wrong))[..., None]
+    count = torch.full_like(there.sum(1), h.shape[1]) if "all-places" in wrong else there.sum(1)
+    summed = (h * there).sum(1)
+    return summed if "sum" in wrong else summed / count
+
+
+def uniform_cases(numbers):
+    return [
+        Case("three sequences", (normal(numbers, 3, 5, 4), look(numbers, 3, 5))),
+        Case("two sequences", (normal(numbers, 2, 6, 5), look(numbers, 2, 6))),
+    ]
+
+
+# Chapter 3
+
+
+def plain_look(wrong, q, keys, values):
+    size = len(keys) if "scale-count" in wrong else len(q)
+    scores = keys @ q / (1 if "unscaled" in wrong else size**0.5)
+    weights = scores.softmax(0)
+    if "best-only" in wrong:
+        weights = (scores == scores.max()).float()
+    if "not-normalised" in wrong:
+        weights = (scores - scores.max()).exp()
+    return weights @ (keys if "keys" in wrong else values)
+
+
+def plain_cases(numbers):
+    def one(Tk, size=1):
+        q = normal(numbers, 10) * size
+        return q, normal(numbers, Tk, 10), normal(numbers, Tk, 10)
+
+    return [
+        Case("three keys", one(3)),
+        Case("seven keys", one(7)),
+        Case("scores of a thousand", one(4, size=1000), robust=True),
+    ]
+
+
+# Chapter 4
+
+
+def binary_code(wrong, place, digits):
+    place = place + ("from-one" in wrong)
+    bits = torch.stack([place // 2**n % 2 for n in range(digits)], -1)
+    if "highest-first" in wrong:
+        bits = bits.flip(-1)
+    code = bits if "zeros" in wrong else 2 * bits - 1
+    return -code if "turned" in wrong else code
+
+
+def binary_cases(numbers):
+    return [
+        Case("the first places", (torch.arange(6), 4)),
+        Case("places anywhere", (whole(numbers, 0, 32, 7), 5)),
+    ]
+
+
+def alibi_by_key(wrong, scores, slopes):
+    slopes = slopes[:1].expand_as(slopes) if "one-slope" in wrong else slopes
+    places = torch.arange(scores.shape[-1]) * (-1 if "sign" in wrong else 1)
+    places = places[:, None] if "by-query" in wrong else places
+    raised = scores + slopes[:, None, None] * places
+    if "no-mask" not in wrong:
+        hidden = torch.ones_like(scores, dtype=torch.bool).triu(1)
+        raised = raised.masked_fill(hidden, -math.inf)
+    return raised.softmax(-2 if "axis" in wrong else -1)
+
+
+def alibi_cases(numbers):
+    slopes = [whole(numbers, 1, 9, H) / 8 + torch.arange(H) for H in (2, 3)]
+    return [
+        Case("two heads", (normal(numbers, 2, 5, 5), slopes[0])),
+        Case("three heads", (normal(numbers, 3, 4, 4), slopes[1])),
+    ]
+
+
+def left_places(wrong, padding, T):
+    t = torch.arange(T).expand(len(padding), T)
+    if "from-edge" in wrong:
+        return t
+    if "right" in wrong:
+        return torch.where(t < T - padding[:, None], t, 0)
+    places = t - padding[:, None] + ("from-one" in wrong)
+    return places if "negative" in wrong else places.clamp(min=0)
+
+
+def left_cases(numbers):
+    return [
+        Case("two texts", (torch.tensor([3, 1]), 6)),
+        Case("one without padding", (torch.tensor([0, 4, 2]), 7)),
+    ]
+
+
+# Chapter 5
+
+
+def head_sum(wrong, x, qkv_weight, out_weight, H):
+    C = x.shape[-1]
+    q, k, v = (x @ qkv_weight.T).chunk(3, -1)
+    q, k = (k, q) if "order" in wrong else (q, k)
+    out_weight = out_weight.T if "transposed" in wrong else out_weight
+    size, total = C if "scale-width" in wrong else C // H, 0
+    for h in range(H):
+        own = slice(h, None, H) if "interleaved" in wrong else slice(h * C // H, (h + 1) * C // H)
+        scores = q[..., own] @ k[..., own].mT
+        scores = scores if "unscaled" in wrong else scores / math.sqrt(size)
+        weights = scores.softmax(-2 if "axis" in wrong else -1)
+        total = total + weights @ v[..., own] @ out_weight[:, own].T
+    return total / H if "averaged" in wrong else total
+
+
+def head_sum_cases(numbers):
+    def one(B, T, C):
+        return normal(numbers, B, T, C), small(numbers, 3 * C, C), small(numbers, C, C)
+
+    return [
+        Case("two heads", (*one(1, 4, 6), 2)),
+        Case("three heads", (*one(2, 3, 12), 3)),
+    ]
+
+
+# Chapter 6
+
+
+def memory_terms(wrong, z, up, down):
+    found = z @ up.T
+    if "softmax" in wrong:
+        found = found.softmax(-1)
+    elif "no-relu" not in wrong:
+        found = found.clamp(min=0)
+    terms = found[..., None] * (up if "keys-added" in wrong else down.T)
+    return terms.sum(-2) if "summed" in wrong else terms
+
+
+def memory_cases(numbers):
+    def one(C, F, *batch):
+        return normal(numbers, *batch, C), normal(numbers, F, C), normal(numbers, C, F)
+
+    return [
+        Case("five hidden numbers", one(3, 5, 4)),
+        Case("a batch", one(4, 6, 2, 3)),
+    ]
+
+
+def block_work(wrong, T, C):
+    attention = 8 * T * C**2
+    network = 0 if "no-network" in wrong else (8 if "network-once" in wrong else 16) * T * C**2
+    quadratic = (2 if "one-product" in wrong else 4) * T**2 * C
+    counted = attention + network, quadratic
+    if "pairs" in wrong:
+        counted = tuple(part // 2 for part in counted)
+    return counted[::-1] if "exchanged" in wrong else counted
+
+
+def work_cases(numbers):
+    return [
+        Case("width 4", (whole(numbers, 3, 40, 8), 4)),
+        Case("width 7", (whole(numbers, 20, 90, 6), 7)),
+    ]
+
+
+# Chapter 7
+
+
+def band_mask(wrong, T, before):
+    step = torch.arange(T)[:, None] - torch.arange(T)  # how far the key lies behind the query
+    step = -step if "ahead" in wrong else step
+    before = before + ("one-more" in wrong) - ("one-less" in wrong)
+    near = step >= -before if "both-sides" in wrong else step >= 0
+    mask = near if "no-end" in wrong else near & (step <= before)
+    return ~mask if "polarity" in wrong else mask
+
+
+def band_cases(numbers):
+    return [
+        Case("two before", (6, 2)),
+        Case("three before", (9, 3)),
+        Case("more before than there are", (4, 6), robust=True),
+    ]
+
+
+def tempered_losses(wrong, logits, targets, temperatures):
+    losses = []
+    for tau in temperatures:
+        scaled = logits * tau if "multiplied" in wrong else logits / tau
+        logp = logits.log_softmax(-1) / tau if "late" in wrong else scaled.log_softmax(-1)
+        loss = -logp.gather(-1, targets[..., None])
+        losses.append(loss.sum() if "sum" in wrong else loss.mean())
+    return torch.stack(losses) / (math.log(2) if "bits" in wrong else 1)
+
+
+def tempered_cases(numbers):
+    taus = torch.linspace(0.5, 1.5, 11)
+    return [
+        Case("one text", (normal(numbers, 1, 5, 4), whole(numbers, 0, 4, 1, 5), taus)),
+        Case("three texts", (normal(numbers, 3, 4, 6), whole(numbers, 0, 6, 3, 4), taus[1:])),
+    ]
+
+
+# Chapter 8
+
+
+def pixel_first(wrong, images, size):
+    B, channels, R, K = images.shape
+    if "strips" in wrong:
+        return images.permute(0, 2, 3, 1).reshape(B, -1, size * size * channels)
+    rows, columns = range(0, R, size), range(0, K, size)
+    corners = [(r, k) for r in rows for k in columns]
+    if "down" in wrong:
+        corners = [(r, k) for k in columns for r in rows]
+    squares = torch.stack([images[..., r : r + size, k : k + size] for r, k in corners], 1)
+    squares = squares.mT if "pixels-down" in wrong else squares
+    return (squares if "channels" in wrong else squares.movedim(2, -1)).flatten(2)
+
+
+def pixel_cases(numbers):
+    return [
+        Case("two rows of three patches", (normal(numbers, 1, 3, 4, 6), 2)),
+        Case("two pictures", (normal(numbers, 2, 2, 6, 3), 3)),
+    ]
+
+
+def shuffled_columns(wrong, weight, order):
+    order = order.argsort() if "inverse" in wrong else order
+    pixels, channels = len(order), weight.shape[1] // len(order)
+    if "pixel-first" in wrong:
+        return weight.unflatten(1, (pixels, channels))[:, order].flatten(1)
+    last = 1 if "one-channel" in wrong else channels
+    moved = [weight[:, c * pixels : (c + 1) * pixels][:, order] for c in range(last)]
+    return torch.cat([*moved, weight[:, last * pixels :]], 1)
+
+
+def shuffled_cases(numbers):
+    turns = torch.tensor([2, 0, 3, 1]), torch.tensor([4, 7, 0, 2, 8, 1, 5, 3, 6])
+    return [
+        Case("three channels", (normal(numbers, 2, 12), turns[0])),
+        Case("patches of 3 × 3", (normal(numbers, 3, 18), turns[1])),
+    ]
+
+
+# Chapter 9
+
+
+def centred_norm(wrong, x, eps):
+    over = -2 if "positions" in wrong else -1
+    mean = x.mean(over, keepdim=True)
+    centred = x if "not-centred" in wrong else x - mean
+    measured = x if "size-before" in wrong else centred
+    spread = measured.square().mean(over, keepdim=True)
+    if "sample" in wrong:
+        spread = spread * x.shape[over] / (x.shape[over] - 1)
+    root = spread.sqrt() + eps if "eps-outside" in wrong else (spread + eps).sqrt()
+    return centred / root
+
+
+def centred_cases(numbers):
+    return [
+        Case("four vectors", (normal(numbers, 4, 6) + 1, 0.1)),
+        Case("a batch", (2 * normal(numbers, 2, 3, 5) - 1, 0.3)),
+    ]
+
+
+def full_turns(wrong, D, T, base):
+    pair = torch.arange(D // 2)
+    speed = base ** (-(1 if "half-speed" in wrong else 2) * pair / D)
+    speed = 1 / speed if "wavelength" in wrong else speed
+    return T * speed / (1 if "radians" in wrong else math.pi if "half-turns" in wrong else math.tau)
+
+
+def turn_cases(numbers):
+    return [
+        Case("base 100", (20, 40, 100.0)),
+        Case("base 1000", (24, 90, 1000.0)),
+    ]
+
+
+# Chapter 10
+
+
+def merge_parts(wrong, m1, z1, u1, m2, z2, u2):
+    m = m1 if "first-maximum" in wrong else torch.maximum(m1, m2)
+    sign = -1 if "upside-down" in wrong else 1
+    a, b = ((sign * (own - m)).exp() for own in (m1, m2))
+    z = z1 + z2 if wrong & {"z-as-it-is", "as-they-are"} else a * z1 + b * z2
+    u = u1 + u2 if wrong & {"u-as-it-is", "as-they-are"} else a * u1 + b * u2
+    return m, z, u / z if "divided" in wrong else u
+
+
+def merge_cases(numbers):
+    def part(Tq, Dv):
+        z = whole(numbers, 10, 40, Tq, 1) / 10
+        return normal(numbers, Tq, 1), z, normal(numbers, Tq, Dv)
+
+    far = part(3, 4), part(3, 4)
+    return [
+        Case("three queries", (*part(3, 5), *part(3, 5))),
+        Case("one query", (*part(1, 8), *part(1, 8))),
+        Case("a part with large scores", (*far[0], far[1][0] + 900, *far[1][1:]), robust=True),
+    ]
+
+
+def forgetting(wrong, q, k, v, gamma):
+    k, v = (v, k) if "exchanged" in wrong else (k, v)
+    t = torch.arange(len(q))
+    apart = t[:, None] - t
+    kept = gamma ** ((apart.abs() + ("new-too" in wrong)) * ("no-decay" not in wrong)).float()
+    weights = q @ k.T * (kept if "future" in wrong else kept * (apart >= 0))
+    if "divided" in wrong:
+        weights = weights / weights.sum(-1, keepdim=True)
+    return weights @ v
+
+
+def forgetting_cases(numbers):
+    return [
+        Case("five steps", (*normal(numbers, 3, 5, 3), 0.5)),
+        Case("seven steps", (*normal(numbers, 3, 7, 4), 0.8)),
+    ]
+
+
+# Chapter 11
+
+
+def knows_of(wrong, mask, layers):
+    layers = layers + ("one-more" in wrong) - ("one-less" in wrong)
+    step = mask.double().T if "transposed" in wrong else mask.double()
+    ways = step if "one-layer" in wrong else torch.linalg.matrix_power(step, layers)
+    return ways if "counts" in wrong else ways > 0
+
+
+def graph_cases(numbers):
+    def graph(T):
+        mask = torch.rand(T, T, generator=numbers) < 0.5 / T
+        t = torch.arange(T)
+        mask[t, t], mask[t[1:], t[:-1]] = True, True
+        return mask
+
+    return [
+        Case("two layers", (graph(7), 2)),
+        Case("four layers", (graph(9), 4)),
+    ]
+
+
+def mean_of_each(wrong, samples, n):
+    if "kept" in wrong:
+        return samples[::n]
+    if "apart" in wrong:
+        return samples.reshape(n, -1).mean(0)
+    found = samples.reshape(-1, n).sum(1)
+    return found if "sum" in wrong else found / n
+
+
+def mean_cases(numbers):
+    return [
+        Case("pieces of 4", (normal(numbers, 40), 4)),
+        Case("pieces of 3", (normal(numbers, 33), 3)),
+    ]
+
+
+# Chapter 12
+
+
+def least_kept(wrong, n, margin):
+    others = n if "all" in wrong else n - 1
+    ahead = math.exp(margin if "sign" in wrong else -margin)
+    kept = 1 / (others * ahead + (0 if "itself" in wrong else 1))
+    return 1 - kept if "lost" in wrong else kept
+
+
+def kept_cases(numbers):
+    return [
+        Case("two ahead", (torch.arange(2, 14), 2.0)),
+        Case("three and a half ahead", (whole(numbers, 3, 60, 10), 3.5)),
+    ]
+
+
+def aloud_tokens(wrong, bits):
+    odd = bits.cumsum(-1) % 2
+    said = bits if "last-bit" in wrong else odd
+    if "leak" not in wrong:
+        said = said.roll(1, -1).clone()
+        if "wraps" not in wrong:
+            said[:, 0] = "starts-odd" in wrong
+    return 2 * bits + said if "exchanged" in wrong else bits + 2 * said
+
+
+def aloud_cases(numbers):
+    return [
+        Case("two sequences", (torch.tensor([[1, 0, 1, 1, 0], [0, 1, 1, 0, 1]]),)),
+        Case("three sequences", (whole(numbers, 0, 2, 3, 12),)),
+    ]
+
+
+# Chapter 13
+
+
+def mean_head(wrong, heads, head):
+    over = [0] * ("positions-only" not in wrong) + [1] * ("sequences-only" not in wrong)
+    over = over + [3] * ("channels" in wrong)
+    mean = heads.mean(over, keepdim=True) if over else heads
+    mean = torch.zeros_like(heads) if "zeros" in wrong else mean.expand_as(heads)
+    chosen = torch.arange(heads.shape[2]) == head
+    return torch.where(chosen[:, None] | ("all-heads" in wrong), mean, heads)
+
+
+def head_cases(numbers):
+    return [
+        Case("the first of two", (normal(numbers, 2, 3, 2, 4), 0)),
+        Case("one of three", (normal(numbers, 3, 4, 3, 2), 1)),
+    ]
+
+
+def rollout(wrong, maps):
+    steps = maps[..., 0, :, :] if "one-head" in wrong else maps.mean(-3)
+    if "no-residual" not in wrong:
+        steps = (steps + torch.eye(maps.shape[-1])) / (1 if "unhalved" in wrong else 2)
+    found = steps[0]
+    for step in steps[1:]:
+        found = found @ step if "order" in wrong else step @ found
+    return found
+
+
+def rollout_cases(numbers):
+    def maps(*shape):
+        return normal(numbers, *shape).softmax(-1)
+
+    return [
+        Case("two blocks", (maps(2, 2, 4, 4),)),
+        Case("three blocks, a batch", (maps(3, 2, 3, 5, 5),)),
+    ]
+
+
+# Chapter 14
+
+
+def steps_to_half(wrong, G, beta2):
+    start = (1 if "whole" in wrong else 1 - beta2) * (G if "not-squared" in wrong else G**2)
+    limit = 4 if "own-one" in wrong else 1 if "square" in wrong else 3
+    steps = (start / limit).log() / math.log(beta2)
+    return steps if "sign" in wrong else -steps
+
+
+def half_cases(numbers):
+    return [
+        Case("0.9", (torch.linspace(50, 150, 11), 0.9)),
+        Case("0.99", (whole(numbers, 100, 2000, 9).float(), 0.99)),
+    ]
+
+
+AXIS = "softmax over the queries (axis −2) instead of over the keys (axis −1)"
+UNSCALED = "scores not divided by √D"
+POLARITY = "the mask keeps what it should hide: True means that looking is allowed"
+
+QUESTIONS = {
+    "elman_jacobian": Question(
+        elman_jacobian,
+        elman_cases,
+        {
+            "no-slope": "the slope of tanh is missing in each factor",
+            "slope-right": "the slope stands to the right of U; it scales the rows, so it belongs "
+            "to the left",
+            "old-slope": "the slope is taken at the state before the step instead of after it",
+            "order": "the factors stand in the wrong order: the last step belongs to the left",
+            "transposed": "transposed: row i is for number i of the last state",
+        },
+    ),
+    "ppmi": Question(
+        ppmi,
+        ppmi_cases,
+        {
+            "negative": "negative logarithms are kept; they become 0",
+            "bits": "the logarithm has base 2",
+            "no-chance": "the counts are not compared with what chance would give",
+            "no-total": "everything becomes 0: what chance would give is too large; p(w) and p(c) are "
+            "counts over the total",
+        },
+    ),
+    "additive_look": Question(
+        additive_look,
+        additive_cases,
+        {
+            "no-tanh": "the tanh is missing",
+            "mask-ignored": "the mask is not used",
+            "polarity": POLARITY,
+            "masked-late": "hidden places are taken away after the division, so the rest does not "
+            "sum to 1",
+            "axis": "the weights sum to 1 over the sequences instead of over the places",
+            "not-normalised": "the powers are not divided by their sum",
+        },
+    ),
+    "uniform_context": Question(
+        uniform_context,
+        uniform_cases,
+        {
+            "mask-ignored": "padding is averaged too",
+            "all-places": "divided by the number of all places, padding included",
+            "sum": "the states are added and not divided by their number",
+        },
+    ),
+    "plain_look": Question(
+        plain_look,
+        plain_cases,
+        {
+            "unscaled": UNSCALED,
+            "scale-count": "scores divided by the root of the number of keys instead of by √D",
+            "not-normalised": "the weights do not sum to 1",
+            "best-only": "only the best key counts",
+            "keys": "the keys are averaged instead of the values",
+        },
+    ),
+    "binary_code": Question(
+        binary_code,
+        binary_cases,
+        {
+            "zeros": "the digits are 0 and 1 instead of −1 and 1",
+            "highest-first": "the highest digit stands first; the lowest belongs there",
+            "from-one": "counted from 1: the first place is place 0",
+            "turned": "the signs are turned round: a digit 1 is 1",
+        },
+    ),
+    "alibi_by_key": Question(
+        alibi_by_key,
+        alibi_cases,
+        {
+            "sign": "what is added falls with the key's place, so far keys are preferred; it rises",
+            "by-query": "added by the query's place, which no softmax feels; the key's counts",
+            "one-slope": "all heads have the first one's slope",
+            "no-mask": "the causal mask is missing",
+            "axis": AXIS,
+        },
+    ),
+    "left_places": Question(
+        left_places,
+        left_cases,
+        {
+            "from-edge": "padding is counted too",
+            "from-one": "the first real token has place 1; it is place 0",
+            "negative": "padding has negative places; give it 0",
+            "right": "the padding is looked for on the right",
+        },
+    ),
+    "head_sum": Question(
+        head_sum,
+        head_sum_cases,
+        {
+            "unscaled": UNSCALED,
+            "scale-width": "scores divided by √C, the width of all heads, instead of √D, the width "
+            "of one",
+            "axis": AXIS,
+            "order": "queries and keys exchanged",
+            "interleaved": "a head gets every H-th channel instead of D neighbouring ones",
+            "transposed": "the output matrix is used the wrong way round",
+            "averaged": "divided by the number of heads; heads add up, they are not averaged",
+        },
+    ),
+    "memory_terms": Question(
+        memory_terms,
+        memory_cases,
+        {
+            "no-relu": "the ReLU is missing",
+            "softmax": "a softmax instead of the ReLU: that would be attention",
+            "keys-added": "the keys are added; they are what z is compared with, the values are "
+            "what is added",
+            "summed": "the terms are added already; keep them apart",
+        },
+    ),
+    "block_work": Question(
+        block_work,
+        work_cases,
+        {
+            "no-network": "the feed-forward network is missing",
+            "network-once": "one of the network's two matrices is missing",
+            "one-product": "there are two products with T²: scores, and weights with values",
+            "pairs": "a multiplication and an addition are counted as one; they are two",
+            "exchanged": "the quadratic part stands first; it belongs behind the other",
+        },
+    ),
+    "band_mask": Question(
+        band_mask,
+        band_cases,
+        {
+            "one-more": "one position too many is seen",
+            "one-less": "one position too few: itself and as many before it",
+            "both-sides": "what comes later is seen too",
+            "ahead": "it looks ahead instead of back",
+            "no-end": "the whole past is seen",
+            "polarity": POLARITY,
+        },
+    ),
+    "tempered_losses": Question(
+        tempered_losses,
+        tempered_cases,
+        {
+            "multiplied": "the logits are multiplied by the temperature; they are divided",
+            "late": "divided after the softmax, so the probabilities no longer sum to 1",
+            "sum": "the losses of the tokens are added; take their mean",
+            "bits": "the logarithm has base 2",
+        },
+    ),
+    "pixel_first": Question(
+        pixel_first,
+        pixel_cases,
+        {
+            "channels": "channel by channel, as `cut` has it; pixel by pixel is asked for",
+            "strips": "the picture is cut into strips of a row; patches are squares",
+            "down": "the patches come column by column instead of row by row",
+            "pixels-down": "the pixels in a patch come column by column instead of row by row",
+        },
+    ),
+    "shuffled_columns": Question(
+        shuffled_columns,
+        shuffled_cases,
+        {
+            "inverse": "the permutation is used the wrong way round",
+            "one-channel": "only the first channel's columns are moved",
+            "pixel-first": "the columns are read pixel by pixel; they go channel by channel",
+        },
+    ),
+    "centred_norm": Question(
+        centred_norm,
+        centred_cases,
+        {
+            "not-centred": "the mean is not subtracted",
+            "size-before": "the size is that of the vector before the mean was subtracted",
+            "sample": "the variance is divided by C − 1 instead of by C",
+            "eps-outside": "eps is added to the root; it belongs inside",
+            "positions": "mean and size are taken over the positions instead of the channels",
+        },
+    ),
+    "full_turns": Question(
+        full_turns,
+        turn_cases,
+        {
+            "radians": "radians are not turns: divide by 2π",
+            "half-turns": "half turns are counted: a turn is 2π",
+            "half-speed": "the exponent is i/D; it is 2i/D",
+            "wavelength": "the speeds rise from pair to pair; they fall",
+        },
+    ),
+    "merge_parts": Question(
+        merge_parts,
+        merge_cases,
+        {
+            "as-they-are": "the parts are added as they are, though each belongs to a maximum of "
+            "its own",
+            "z-as-it-is": "u is brought to the common maximum, z is not",
+            "u-as-it-is": "z is brought to the common maximum, u is not",
+            "upside-down": "the correction is upside down: exp(m_part − m)",
+            "first-maximum": "the maximum is the first part's, not the larger one",
+            "divided": "u is divided by z already; then it cannot be merged again",
+        },
+    ),
+    "forgetting": Question(
+        forgetting,
+        forgetting_cases,
+        {
+            "no-decay": "nothing is forgotten: the factor is missing",
+            "new-too": "the new pair is multiplied by the factor too; only the old state is",
+            "future": "later pairs are used too",
+            "exchanged": "keys and values exchanged",
+            "divided": "divided by the sum of the weights; here there is no denominator",
+        },
+    ),
+    "knows_of": Question(
+        knows_of,
+        graph_cases,
+        {
+            "one-layer": "the number of layers is not used",
+            "one-more": "one layer too many",
+            "one-less": "one layer too few",
+            "transposed": "transposed: row i is what node i knows of",
+            "counts": "these are numbers of ways; whether there is one is asked for",
+        },
+    ),
+    "mean_of_each": Question(
+        mean_of_each,
+        mean_cases,
+        {
+            "kept": "each n-th sample is kept, as before; average each piece",
+            "apart": "samples far apart are averaged; a piece is n neighbours",
+            "sum": "the pieces are added and not divided by n",
+        },
+    ),
+    "least_kept": Question(
+        least_kept,
+        kept_cases,
+        {
+            "all": "n others are counted; there are n − 1",
+            "sign": "the others are ahead: they weigh e to the minus margin",
+            "itself": "the key's own weight is missing in the sum",
+            "lost": "this is what is lost at most; what is kept is the rest",
+        },
+    ),
+    "aloud_tokens": Question(
+        aloud_tokens,
+        aloud_cases,
+        {
+            "leak": "the answer of this step is given away; it is that of the step before",
+            "last-bit": "the bit before is shown instead of the answer before",
+            "starts-odd": "before the first bit the answer is 0",
+            "wraps": "the first step is shown the last answer",
+            "exchanged": "bit and answer exchanged: the answer counts twice",
+        },
+    ),
+    "mean_head": Question(
+        mean_head,
+        head_cases,
+        {
+            "zeros": "the head gives zeros; the mean is asked for",
+            "positions-only": "each sequence has a mean of its own; one for all is asked for",
+            "sequences-only": "each position has a mean of its own; one for all is asked for",
+            "channels": "the channels are averaged too; the mean is a vector",
+            "all-heads": "all heads give their mean; only one should",
+        },
+    ),
+    "rollout": Question(
+        rollout,
+        rollout_cases,
+        {
+            "order": "the first block stands leftmost; the last belongs there",
+            "no-residual": "the residual connection is not counted",
+            "unhalved": "map and identity are added, but not halved",
+            "one-head": "only the first head's map is used; take their mean",
+        },
+    ),
+    "steps_to_half": Question(
+        steps_to_half,
+        half_cases,
+        {
+            "not-squared": "v holds squares: G enters as G²",
+            "whole": "the giant enters v with the factor 1 − β₂, which is missing",
+            "own-one": "v also holds the 1 of the ordinary gradients: 4 is 1 and 3",
+            "square": "the step is half when the root of v is 2, so v is 4",
+            "sign": "the number of steps is negative: the logarithm of β₂ is",
+        },
+    ),
+}

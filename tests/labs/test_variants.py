@@ -1,0 +1,166 @@
+"""Copies that differ from student to student: what is asked, what is checked and what is graded."""
+
+import copy
+import itertools
+
+import nbformat
+import pytest
+from corpora import CORPORA
+
+from attnbook import cli
+from attnbook.labs import probes, release, roster, variants
+from attnbook.labs.check import check_for, sentence
+from attnbook.labs.submissions import Submission
+
+LABS = pytest.mark.parametrize("number", CORPORA)
+GRADED = pytest.mark.parametrize(
+    "number", [pytest.param(n, marks=[pytest.mark.slow] * (n != 3)) for n in CORPORA]
+)
+
+
+def students(lab):
+    """A few names that together draw every option of a lab."""
+    missing = {(choice, option) for choice, options in lab.choices.items() for option in options}
+    for n in itertools.count():
+        drawn = set(variants.drawn(lab.number, lab.choices, f"s{n}").items())
+        if drawn & missing:
+            missing -= drawn
+            yield f"s{n}"
+        if not missing:
+            return
+
+
+def signed(lab, student):
+    """The lab's own answers, in a notebook that says it is this student's."""
+    notebook = copy.deepcopy(lab.notebook)
+    release.sign(notebook, student)
+    return nbformat.writes(notebook).encode()
+
+
+def points(row, lab):
+    return {asked.name: row["questions"][asked.name]["points"] for asked in lab.asked if asked.code}
+
+
+@LABS
+def test_a_lab_has_choices_of_both_kinds(number, of):
+    options = [list(options.values()) for options in of(number).lab.choices.values()]
+    assert all(len(each) > 1 and not each[0].text and not each[0].flips for each in options)
+    assert sum(any(option.flips for option in each) for each in options) >= 2
+    assert any(not option.flips for each in options for option in each[1:])
+
+
+@GRADED
+def test_the_solutions_of_every_variant_are_right(number, of):
+    course = of(number)
+    full = {asked.name: asked.points for asked in course.lab.asked if asked.code}
+    for student in students(course.lab):
+        row = course.grade(signed(course.lab.of(student), student))
+        assert points(row, course.lab) == full, [q["text"] for q in row["questions"].values()]
+        assert row["status"] == "graded" and row["student"] == student
+
+
+@GRADED
+def test_an_answer_to_another_variant_is_wrong_and_named(number, of):
+    """Whoever hands in a friend's answers under the own name loses what was decided otherwise."""
+    course = of(number)
+    for student in students(course.lab):
+        row, mine = course.grade(signed(course.lab, student)), course.lab.of(student)
+        for asked in mine.asked:
+            if asked.code:
+                question, flips = row["questions"][asked.name], mine.flips(asked.name)
+                assert (question["points"] < asked.points) == bool(flips)
+                assert set(question["mistakes"]) <= set(flips)
+                assert all(text in question["text"] for text in flips.values())
+
+
+@LABS
+def test_the_check_knows_the_variant(number, of):
+    lab = of(number).lab
+    for student in students(lab):
+        for name, question in lab.compared.items():
+            flips = frozenset(lab.of(student).flips(name))
+            function = lambda *given, of=question, wrong=flips: of.program(wrong, *given)  # noqa: E731
+            assert sentence(name, function, student).startswith("right")
+            if flips:
+                assert "consistent with" in sentence(name, function)
+
+
+@LABS
+def test_every_student_gets_a_copy_without_solutions(number, of):
+    lab = of(number).lab
+    names = list(students(lab))
+    copies = [release.text(release.student_copy(lab, name)) for name in names]
+    for name, copied in zip(names, copies, strict=True):
+        assert f'check = check_for(\\"{name}\\")' in copied
+        assert copied == release.text(release.student_copy(lab, name))
+    texts = {c.replace(n, "") for c, n in zip(copies, names, strict=True)}
+    assert len(texts) == len({tuple(lab.of(name).options.items()) for name in names}) > 1
+
+
+def test_choices_are_drawn_alike_everywhere_and_evenly():
+    choices = {"one": {"a": None, "b": None}, "two": dict.fromkeys("xyz")}
+    assert variants.drawn(3, choices, "") == {"one": "a", "two": "x"}
+    drawn = [variants.drawn(3, choices, f"{n}@uni") for n in range(600)]
+    assert drawn == [variants.drawn(3, choices, f"{n}@uni") for n in range(600)]
+    for one, two in itertools.product("ab", "xyz"):
+        assert 60 < drawn.count({"one": one, "two": two}) < 140  # 100 are expected
+    assert drawn != [variants.drawn(4, choices, f"{n}@uni") for n in range(600)]
+
+
+def test_the_check_of_a_copy_is_the_student_s(lab, capsys):
+    student = next(s for s in students(lab) if lab.of(s).flips("causal_mask"))
+    check_for(student)("causal_mask", lambda a, b: probes.torch.ones(a, b).tril(b - a) > 0)
+    assert "here it sees earlier ones only" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["a b", "../x", 'a"b', "", "x" * 61])
+def test_odd_names_are_refused_before_anything_is_written(name, tmp_path, root, capsys):
+    path = tmp_path / "roster.csv"
+    path.write_text(f'student,number\nada,1\n"{name}",2\n')
+    words = ["labs", "release", "3", "--to", str(tmp_path), "--labs", str(root / "labs")]
+    assert cli.main([*words, "--roster", str(path)]) == 1
+    assert "cannot name a copy" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_class_gets_its_copies(tmp_path, root):
+    path = tmp_path / "roster.csv"
+    path.write_text("student,number\nada,1\nalan@uni.example,2\n")
+    words = ["labs", "release", "3", "--to", str(tmp_path), "--labs", str(root / "labs")]
+    assert not cli.main([*words, "--roster", str(path)])
+    assert not cli.main([*words, "--student", "grace"])
+    names = {p.name.removeprefix("03-attention-by-hand-") for p in tmp_path.glob("*.ipynb")}
+    assert names == {"ada.ipynb", "alan@uni.example.ipynb", "grace.ipynb"}
+
+
+def rows_of(*pairs):
+    people = [Submission(file, b"") for file, _ in pairs]
+    blank = {"status": "graded", "review": []}
+    return [{"file": f, "student": s, **blank, "review": []} for f, s in pairs], people
+
+
+MOODLE = "X_{}_assignsubmission_file_/a.ipynb"
+
+
+def test_copies_in_other_hands_are_for_a_person_to_look_at():
+    people = {"ada": {"number": "1", "name": ""}, "bob": {"number": "2", "name": ""}}
+    people |= {"cleo": {"number": "", "name": ""}}
+    pairs = [(MOODLE.format(1), "ada"), (MOODLE.format(2), "ada"), ("a.ipynb", "")]
+    rows, files = rows_of(*pairs, ("b.ipynb", "eve"))
+    assert roster.compare(rows, files, people) == ["bob", "cleo"]
+    said = [" ".join(row["review"]) for row in rows]
+    assert "is also in" in said[0] and "handed in by 2" in said[1]
+    assert "whose copy" in said[2] and "eve is not on the list" in said[3]
+    assert {row["status"] for row in rows} == {"review"}
+    rows, files = rows_of(("a.ipynb", ""), ("b.ipynb", ""))
+    assert roster.compare(rows, files) == [] and not rows[0]["review"]
+
+
+@pytest.mark.parametrize(
+    "text,words", [("name\nada\n", "needs one named student"), ("student\nada\nada\n", "already")]
+)
+def test_a_list_that_is_none_is_refused(text, words, tmp_path):
+    path = tmp_path / "roster.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=words):
+        roster.read(path)
