@@ -6,7 +6,7 @@
 PYTHON ?= python3
 WORKERS ?= 2
 PORT ?= 8000
-NOTEBOOK ?= $(sort $(wildcard book/*.ipynb))
+NOTEBOOK ?= $(sort $(wildcard book/*.ipynb labs/*.ipynb))
 # The stored outputs were computed so; a machine with a GPU must compare with them, not with its own.
 export OMP_NUM_THREADS ?= 1
 export ATTNBOOK_THREADS ?= 1

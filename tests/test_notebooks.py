@@ -9,7 +9,8 @@ import pytest
 import set_repository
 
 ROOT = Path(__file__).parents[1]
-NOTEBOOKS = sorted(ROOT.glob("book/*.ipynb"))
+BOOK = sorted(ROOT.glob("book/*.ipynb"))
+NOTEBOOKS = BOOK + sorted(ROOT.glob("labs/*.ipynb"))
 EXCUSED = {"nbval-ignore-output", "nbval-skip", "nbval-raises-exception"}
 FIRST = """\
 import sys
@@ -80,7 +81,7 @@ def test_no_output_is_an_error_or_a_warning(path):
 def test_cells_are_short(path):
     lengths = {cell.id: len(lines(cell)) for cell in code(path)}
     assert not {name: length for name, length in lengths.items() if length > 20}
-    assert statistics.median(lengths.values()) <= 5
+    assert statistics.median(lengths.values()) <= 5 or path not in BOOK
 
 
 def test_nearly_all_cells_are_compared():

@@ -1,7 +1,7 @@
 """A lab's source notebook: its questions, their points, the solutions and the rubric.
 
 Everything is read from what a person sees, the text of the cells: a question begins with a
-heading `### Question 2 · name (3 points)`, and a name set as code, in backquotes, is a function to
+heading `## Question 2 · name (3 points)`, and a name set as code, in backquotes, is a function to
 write; without them the answer is written text. Solutions stand between `### BEGIN SOLUTION` and
 `### END SOLUTION`, as in nbgrader; the rubric between `### BEGIN RUBRIC` and `### END RUBRIC`.
 """
@@ -17,7 +17,7 @@ import nbformat
 
 from attnbook.labs import variants
 
-HEADING = re.compile(r"^### Question (\d+) · (`?)([^`\n]+?)\2 \((\d+) points?\)", re.MULTILINE)
+HEADING = re.compile(r"^##+ Question (\d+) · (`?)([^`\n]+?)\2 \((\d+) points?\)", re.MULTILINE)
 MARKED = r"^[ \t]*### BEGIN {0}[ \t]*\n(.*?)^[ \t]*### END {0}[ \t]*$"
 SOLUTION, RUBRIC = (
     re.compile(MARKED.format(word), re.MULTILINE | re.DOTALL) for word in ("SOLUTION", "RUBRIC")
