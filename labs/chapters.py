@@ -276,6 +276,7 @@ def band_mask(wrong, T, before):
     step = -step if "ahead" in wrong else step
     before = before + ("one-more" in wrong) - ("one-less" in wrong)
     near = step >= -before if "both-sides" in wrong else step >= 0
+    near = torch.ones_like(near) if "later" in wrong else near
     mask = near if "no-end" in wrong else near & (step <= before)
     return ~mask if "polarity" in wrong else mask
 
@@ -689,7 +690,8 @@ QUESTIONS = {
         {
             "one-more": "one position too many is seen",
             "one-less": "one position too few: itself and as many before it",
-            "both-sides": "what comes later is seen too",
+            "both-sides": "as many positions after it are seen as before it",
+            "later": "all that comes later is seen too",
             "ahead": "it looks ahead instead of back",
             "no-end": "the whole past is seen",
             "polarity": POLARITY,
