@@ -19,6 +19,7 @@ SITE = Path(os.environ.get("ATTNBOOK_SITE", ROOT / "_build/html"))
 CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))
 FILES = pages(ROOT)
 CHAPTERS = [file for file in FILES if re.match(r"book/\d\d-", file)]
+LABS = [file for file in FILES if file.startswith("labs/student/")]
 PAGES = [*FILES, "search", "genindex"]
 LOADS = {"img": "src", "script": "src", "iframe": "src", "source": "src", "video": "src"}
 FETCHED = {"stylesheet", "preload", "icon", "shortcut", "preconnect", "dns-prefetch", "manifest"}
@@ -96,14 +97,29 @@ def test_no_page_needs_a_widget_runtime_or_a_server(page):
         assert name not in scripts, f"{page} carries {name}"
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS)
-def test_colab_opens_the_chapter_of_the_repository_in_the_configuration(chapter):
+@pytest.mark.parametrize("notebook", CHAPTERS + LABS)
+def test_colab_opens_the_notebook_of_the_repository_in_the_configuration(notebook):
     repository = CONFIG["repository"]["url"].removeprefix("https://github.com/")
     address = (
-        f"{CONFIG['launch_buttons']['colab_url']}/github/{repository}/blob/main/{chapter}.ipynb"
+        f"{CONFIG['launch_buttons']['colab_url']}/github/{repository}/blob/main/{notebook}.ipynb"
     )
-    assert read(chapter).select_one(f'.dropdown-launch-buttons a[href="{address}"]')
-    assert read(FILES[0]).select_one(f'article a[href="{address}"]'), "not on the landing page"
+    assert read(notebook).select_one(f'.dropdown-launch-buttons a[href="{address}"]')
+    list_of_all = FILES[0] if notebook in CHAPTERS else "book/teaching"
+    assert read(list_of_all).select_one(f'article a[href="{address}"]'), f"not in {list_of_all}"
+
+
+def test_the_site_has_every_lab_as_students_get_it_and_no_source():
+    copies = sorted(path.stem for path in ROOT.glob("labs/student/*.ipynb"))
+    assert (
+        copies
+        == [Path(file).stem for file in LABS]
+        == sorted(path.stem for path in ROOT.glob("labs/*.ipynb"))
+    )
+    assert not [*SITE.glob("labs/*.html"), *SITE.rglob("_sources/labs/*.ipynb*")]
+    for lab in LABS:
+        cells = article(lab).select("div.cell")
+        assert cells and not article(lab).select(".cell_output")
+        assert "Write your answer here" in article(lab).get_text()
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)

@@ -25,12 +25,16 @@ ICON = re.compile(
 
 
 class Colab(ReferenceRole):
-    """{colab}`words <01-name>`: opens that notebook on Colab; its address is in `_config.yml`."""
+    """{colab}`words <01-name>`: opens that notebook on Colab; its address is in `_config.yml`.
+
+    A chapter goes by its name alone, other notebooks by their path in the repository.
+    """
 
     def run(self):
         theme = self.config.html_theme_options
         repository = theme["repository_url"].removeprefix("https://github.com/")
-        notebook = f"{theme['repository_branch']}/book/{self.target}.ipynb"
+        path = self.target if "/" in self.target else f"book/{self.target}"
+        notebook = f"{theme['repository_branch']}/{path}.ipynb"
         address = f"{theme['launch_buttons']['colab_url']}/github/{repository}/blob/{notebook}"
         return [nodes.reference(self.rawtext, self.title, refuri=address)], []
 
