@@ -1,0 +1,66 @@
+"""The page for lecturers: its examples do what it says."""
+
+import re
+
+import nbformat
+import pytest
+import torch
+
+from attnbook import cli
+from attnbook.labs import grade, question, release, source, submissions
+
+NORMAL = "import torch\nfrom attnbook.labs.question import Case, Option, Question\nQUESTIONS = {}\n"
+NORMAL += "def normal(numbers, *shape):\n    return torch.randn(*shape, generator=numbers)\n"
+
+
+@pytest.fixture
+def guide(root):
+    return (root / "book" / "teaching.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def lab(guide, tmp_path):
+    """A lab made of the page's example: the cell, the heading, the file beside it, the choice."""
+    cell, compared, choice = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
+    heading = re.search(r"``(## Question .*?)``", guide)[1].replace("Question 2", "Question 1")
+    new = nbformat.v4
+    first = "import torch\n\nfrom attnbook.labs.check import check"
+    cells = [new.new_markdown_cell("# Lab 8: an example"), new.new_code_cell(first)]
+    cells += [new.new_markdown_cell(heading), new.new_code_cell(cell.strip())]
+    nbformat.write(new.new_notebook(cells=cells), tmp_path / "08-example.ipynb")
+    (tmp_path / "08-example.py").write_text(NORMAL + compared + choice, encoding="utf-8")
+    return source.find(8, tmp_path)
+
+
+def test_the_example_of_a_new_question_is_a_lab(lab, box, walls):
+    grader = grade.Grader(lab, 7, walls)
+    right = lab.path.read_bytes()
+    wrong = right.replace(b"torch.maximum", b"torch.minimum")
+    points = []
+    for raw in (right, wrong):
+        row = grader.row(submissions.Submission("a.ipynb", raw), box)
+        points.append(row["questions"]["relu"])
+    assert (points[0]["points"], points[1]["points"]) == (3, 0)
+    assert "negative numbers are kept" in points[1]["text"]
+    assert "..." in release.text(release.student_copy(lab))
+
+
+def test_its_choice_turns_right_and_wrong_round(lab):
+    other = lab.variant({"side": "below"})
+    assert "torch.minimum" in other.notebook.cells[-1].source
+    cases = question.drawn(lab.compared["relu"], 1)
+    sheet = question.sheet(lab.compared["relu"], cases, other.flips("relu"))
+    assert all((torch.tensor(part) <= 0).all() for answer in sheet.answers for part in answer)
+    assert sheet.mistakes["upside-down"].startswith("positive numbers are kept")
+
+
+def test_every_command_of_the_page_is_one(guide, root, capsys):
+    blocks = re.findall(r"```bash\n(.*?)```", guide, re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    commands = [line for line in lines if line.startswith("attnbook ")]
+    assert len(commands) >= 6
+    for line in commands:
+        cli.parser().parse_args(line.split()[1:])  # exits if it is none
+    targets = (root / "Makefile").read_text(encoding="utf-8")
+    for name in (line.split()[1] for line in lines if line.startswith("make ")):
+        assert re.search(rf"^[\w -]*\b{name}\b[\w -]*:", targets, re.MULTILINE)
