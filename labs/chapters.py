@@ -278,7 +278,8 @@ def band_mask(wrong, T, before):
     near = step >= -before if "both-sides" in wrong else step >= 0
     near = torch.ones_like(near) if "later" in wrong else near
     mask = near if "no-end" in wrong else near & (step <= before)
-    return ~mask if "polarity" in wrong else mask
+    mask = ~mask if "polarity" in wrong else mask
+    return mask.float() if "numbers" in wrong else mask
 
 
 def band_cases(numbers):
@@ -434,7 +435,8 @@ def knows_of(wrong, mask, layers):
     layers = layers + ("one-more" in wrong) - ("one-less" in wrong)
     step = mask.double().T if "transposed" in wrong else mask.double()
     ways = step if "one-layer" in wrong else torch.linalg.matrix_power(step, layers)
-    return ways if "counts" in wrong else ways > 0
+    found = (ways > 0).float() if "numbers" in wrong else ways > 0
+    return ways if "counts" in wrong else found
 
 
 def graph_cases(numbers):
@@ -559,6 +561,7 @@ def half_cases(numbers):
 AXIS = "softmax over the queries (axis −2) instead of over the keys (axis −1)"
 UNSCALED = "scores not divided by √D"
 POLARITY = "the mask keeps what it should hide: True means that looking is allowed"
+NUMBERS = "0 and 1 are returned; True and False are asked for"
 
 QUESTIONS = {
     "elman_jacobian": Question(
@@ -695,6 +698,7 @@ QUESTIONS = {
             "ahead": "it looks ahead instead of back",
             "no-end": "the whole past is seen",
             "polarity": POLARITY,
+            "numbers": NUMBERS,
         },
     ),
     "tempered_losses": Question(
@@ -780,6 +784,7 @@ QUESTIONS = {
             "one-less": "one layer too few",
             "transposed": "transposed: row i is what node i knows of",
             "counts": "these are numbers of ways; whether there is one is asked for",
+            "numbers": NUMBERS,
         },
     ),
     "mean_of_each": Question(
