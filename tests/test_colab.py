@@ -22,7 +22,7 @@ from nbclient import NotebookClient
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
-NOTEBOOKS = sorted(ROOT.glob("book/*.ipynb"))
+NOTEBOOKS = sorted(ROOT.glob("book/*.ipynb")) + sorted(ROOT.glob("labs/student/*.ipynb"))
 THERE = ["torch", "numpy", "matplotlib", "ipykernel"]
 REPORT = """
 import attnbook.attention, json, numpy, torch
@@ -55,15 +55,25 @@ def link(distribution, target):
             (target / name).symlink_to(source / name)
 
 
-@pytest.fixture
-def python(tmp_path):
-    """The interpreter of a fresh environment with what Colab has and no attnbook."""
-    home = tmp_path / "environment"
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A fresh environment with what Colab has; what the book needs besides is installed once."""
+    home = tmp_path_factory.mktemp("colab") / "environment"
     venv.create(home, with_pip=True, symlinks=True)
     packages = next(home.glob("lib/python*/site-packages"))
     for distribution in with_dependencies(THERE):
         link(distribution, packages)
-    return home / "bin" / "python"
+    assert has(home / "bin" / "python", "torch") and not has(home / "bin" / "python", "seaborn")
+    return home
+
+
+@pytest.fixture
+def python(place):
+    """The interpreter of that environment, in which there is no attnbook (any more)."""
+    python = place / "bin" / "python"
+    remove = [python, "-m", "pip", "uninstall", "-q", "-y", "attnbook"]
+    subprocess.run(remove, check=True, capture_output=True)
+    return python
 
 
 @pytest.fixture
@@ -88,7 +98,7 @@ def has(python, module):
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_alone_runs_even_beside_a_clone(path, python, as_on_colab, tmp_path):
-    assert has(python, "torch") and not has(python, "attnbook") and not has(python, "seaborn")
+    assert not has(python, "attnbook")
     folder = tmp_path / "alone"
     (folder / "attnbook").mkdir(parents=True)
     shutil.copy(path, folder)
