@@ -9,6 +9,7 @@ from tqdm import tqdm
 from attnbook.labs import (
     grade,
     gradescope,
+    nbgrader,
     probes,
     release,
     report,
@@ -60,6 +61,8 @@ def parser():
     one = command("gradescope", run_gradescope, "write an autograder for Gradescope")
     one.add_argument("--to", type=Path, default="autograder.zip")
     one.add_argument("--pip", default="", help="more arguments for pip, as an index without CUDA")
+    one = command("nbgrader", run_nbgrader, "write a source notebook for nbgrader, with solutions")
+    one.add_argument("--to", type=Path, required=True, help="the course's folder source/")
     command("probes", run_probes, "store what the students' checks compare with")
     return top
 
@@ -103,6 +106,10 @@ def run_grade(options):
 def run_gradescope(options):
     lab = source.find(options.lab, options.labs)
     print(gradescope.write(lab, options.to, options.pip))
+
+
+def run_nbgrader(options):
+    print(nbgrader.write(source.find(options.lab, options.labs), options.to))
 
 
 def run_probes(options):
