@@ -1,0 +1,391 @@
+"""Lab 2: what each question is compared with, and the mistakes it knows (see labs/README.md)."""
+
+import math
+
+import torch
+
+from attnbook.labs.question import Case, Option, Question
+
+
+def normal(numbers, *shape):
+    return torch.randn(*shape, generator=numbers).mul(100).round().div(100)
+
+
+def small(numbers, *shape):
+    """Weights of a usual size: sums of a few products stay of order 1."""
+    return normal(numbers, *shape).mul(60).round().div(100)
+
+
+def filled(numbers, B, T):
+    """A mask of rows of different lengths; at least one token and, but for the first row, a gap."""
+    lengths = torch.randint(1, T, (B,), generator=numbers)
+    lengths[0] = T - 1
+    return torch.arange(T) < lengths[:, None]
+
+
+def additive_scores(wrong, query, keys, to_query, to_key, v):
+    if "swapped" in wrong:
+        to_query, to_key = to_key, to_query
+    if "transposed" in wrong:
+        to_query, to_key = to_query.T, to_key.T
+    asked, told = query @ to_query.T, keys @ to_key.T
+    asked = asked if "query-to-place" in wrong else asked[:, None]
+    if "apart" in wrong:
+        inner = asked.tanh() + told.tanh()
+    else:
+        inner = asked * told if "product" in wrong else asked + told
+        inner = inner if {"no-tanh", "tanh-last"} & wrong else inner.tanh()
+    scores = inner @ v
+    if "tanh-last" in wrong:
+        scores = scores.tanh()
+    return scores / math.sqrt(len(v)) if "scaled" in wrong else scores
+
+
+def additive_cases(numbers):
+    def one(B, Tk, D, C, A):
+        asking = normal(numbers, B, D), normal(numbers, B, Tk, C)
+        return *asking, small(numbers, A, D), small(numbers, A, C), normal(numbers, A)
+
+    return [
+        Case("two sequences", one(2, 5, 3, 4, 6), 2),
+        Case("as many sequences as places", one(3, 3, 4, 4, 4)),
+    ]
+
+
+def look_back(wrong, scores, states, mask):
+    seen = ~mask if "polarity" in wrong else mask
+    if "mask-ignored" in wrong:
+        seen = torch.ones_like(mask)
+    hidden = 0.0 if "zero-score" in wrong else -math.inf
+    fill = scores if "after" in wrong else scores.masked_fill(~seen, hidden)
+    axis = 0 if "axis" in wrong else -1
+    if "no-shift" in wrong:
+        powers = fill.exp()
+        weights = powers / powers.sum(axis, keepdim=True)
+    else:
+        weights = fill.softmax(axis)
+    if "after" in wrong:
+        weights = weights * seen
+    mixing = seen / seen.sum(-1, keepdim=True) if "mean" in wrong else weights
+    context = torch.einsum("bt,btc->bc", mixing, states)
+    return (weights, context) if "results-order" in wrong else (context, weights)
+
+
+def look_back_cases(numbers):
+    low, some, large = (
+        filled(numbers, 2, 5),
+        filled(numbers, 3, 4),
+        filled(numbers, 2, 6),
+    )
+    scores = normal(numbers, 2, 5), normal(numbers, 3, 4), normal(numbers, 2, 6)
+    large_scores = torch.where(large, 50 * scores[2].abs() + 100, scores[2])
+    return [
+        Case(
+            "padding with low scores",
+            (scores[0] - 30.0 * ~low, normal(numbers, 2, 5, 4), low),
+            2,
+        ),
+        Case("padding", (scores[1], normal(numbers, 3, 4, 5), some)),
+        Case("large scores", (large_scores, normal(numbers, 2, 6, 3), large), robust=True),
+    ]
+
+
+def gru_step(wrong, x, s, W, U, b):
+    blocks = [0, 1, 2] if "order" not in wrong else [1, 0, 2]
+    if "no-bias" in wrong:
+        b = torch.zeros_like(b)
+    (Wr, Wz, Wn), (Ur, Uz, Un), (br, bz, bn) = (
+        [part.chunk(3)[n] for n in blocks] for part in (W, U, b)
+    )
+    r, z = (
+        torch.sigmoid(x @ Wr.T + s @ Ur.T + br),
+        torch.sigmoid(x @ Wz.T + s @ Uz.T + bz),
+    )
+    if "no-reset" in wrong:
+        r = torch.ones_like(r)
+    remembered = (r * s) @ Un.T if "reset-first" in wrong else r * (s @ Un.T)
+    inner = x @ Wn.T + remembered + bn
+    squash = torch.sigmoid if "sigmoid" in wrong else torch.tanh
+    n = inner if "no-tanh" in wrong else squash(inner)
+    return z * n + (1 - z) * s if "renew" in wrong else z * s + (1 - z) * n
+
+
+def cell(numbers, wide, D):
+    return small(numbers, 3 * D, wide), small(numbers, 3 * D, D), normal(numbers, 3 * D)
+
+
+def gru_cases(numbers):
+    def one(B, wide, D):
+        return normal(numbers, B, wide), normal(numbers, B, D), *cell(numbers, wide, D)
+
+    return [Case("three states", one(3, 4, 5), 2), Case("a wide input", one(2, 7, 6))]
+
+
+def decoder_step(wrong, y, s, states, mask, to_query, to_key, v, W, U, b):
+    asks = y if "asks-with-token" in wrong else s
+    scores = additive_scores(set(), asks, states, to_query, to_key, v)
+    mixed = states @ to_key.T if "projected" in wrong else states
+    context, weights = look_back(wrong & {"mask-ignored"}, scores, mixed, mask)
+    both = [context, y] if "context-first" in wrong else [y, context]
+    new = gru_step(wrong & {"renew"}, torch.cat(both, -1), s, W, U, b)
+    if "old-state" in wrong:
+        new = s
+    return (new, weights, context) if "results-order" in wrong else (new, context, weights)
+
+
+def decoder(numbers, E, D, C, A):
+    score = small(numbers, A, D), small(numbers, A, C), normal(numbers, A)
+    return *score, *cell(numbers, E + C, D)
+
+
+def decoder_cases(numbers):
+    def one(B, Tk, E, D, C, A):
+        widths = (B, E), (B, D), (B, Tk, C)
+        return [normal(numbers, *w) for w in widths], decoder(numbers, E, D, C, A)
+
+    (first, weights), (padded, others) = one(2, 5, 3, 4, 6, 2), one(3, 4, 5, 5, 6, 6)
+    return [
+        Case("no padding", (*first, torch.ones(2, 5, dtype=torch.bool), *weights), 2),
+        Case("padding", (*padded, filled(numbers, 3, 4), *others)),
+    ]
+
+
+def teacher_forced(wrong, target, begin, s, states, mask, *weights):
+    first, steps = begin.expand(len(target), -1), []
+    start = s
+    for i in range(target.shape[1]):
+        y = first if i == 0 else target[:, i - 1]
+        if "unshifted" in wrong:
+            y = target[:, i]
+        if "always-begin" in wrong:
+            y = first
+        old = start if "state-lost" in wrong else s
+        s, *looked = decoder_step(
+            wrong & {"renew", "context-first"}, y, old, states, mask, *weights
+        )
+        steps.append((old if "old-states" in wrong else s, *looked))
+    axis = 0 if "steps-first" in wrong else 1
+    return tuple(torch.stack(parts, axis) for parts in zip(*steps, strict=True))
+
+
+def teacher_forced_cases(numbers):
+    def one(B, Tq, Tk, E, D, C, A):
+        shapes = (B, Tq, E), (E,), (B, D), (B, Tk, C)
+        return [normal(numbers, *shape) for shape in shapes], decoder(numbers, E, D, C, A)
+
+    (first, weights), (padded, others) = (
+        one(2, 4, 3, 3, 4, 5, 2),
+        one(3, 3, 4, 4, 3, 2, 5),
+    )
+    return [
+        Case("four steps", (*first, torch.ones(2, 3, dtype=torch.bool), *weights), 2),
+        Case("padding", (*padded, filled(numbers, 3, 4), *others)),
+    ]
+
+
+def read_alignment(wrong, weights, target_mask):
+    logs = weights.log() if "nats" in wrong else weights.log2()
+    parts = weights * logs
+    if "zero-nan" not in wrong:
+        parts = torch.where(weights > 0, parts, 0.0)
+    spread = parts.sum(-1) if "negative" in wrong else -parts.sum(-1)
+    counted = weights if "padding-counts" in wrong else weights * target_mask[..., None]
+    if "coverage-axis" in wrong:
+        coverage = counted.sum(-1)
+    else:
+        coverage = counted.mean(1) if "coverage-mean" in wrong else counted.sum(1)
+    return weights.argmax(1 if "place-axis" in wrong else -1), spread, coverage
+
+
+def looks(numbers, B, Tq, Tk):
+    """Rows of weights, no two of a row alike."""
+    order = torch.rand(B, Tq, Tk, generator=numbers).argsort(-1)
+    return (0.7 * order + 0.5 * torch.rand(B, Tq, Tk, generator=numbers)).softmax(-1)
+
+
+def read_alignment_cases(numbers):
+    whole, part, holes = (looks(numbers, *size) for size in ((2, 4, 5), (3, 5, 3), (2, 4, 6)))
+    there = filled(numbers, 2, 6)[:, None]
+    holes = holes * there / (holes * there).sum(-1, keepdim=True)
+    return [
+        Case("no padding", (whole, torch.ones(2, 4, dtype=torch.bool)), 2),
+        Case("padded outputs", (part, filled(numbers, 3, 5))),
+        Case("weights of exactly 0", (holes, filled(numbers, 2, 4)), robust=True),
+    ]
+
+
+RENEW = "z and 1 − z exchanged: here z is the share of the old state that stays"
+KEEP = "z and 1 − z exchanged: here z is the share of the new content"
+CONTEXT_FIRST = "the cell reads [context, y]; the token comes first here, [y, context]"
+TOKEN_FIRST = "the cell reads [y, context]; the context comes first here, [context, y]"
+
+QUESTIONS = {
+    "additive_scores": Question(
+        additive_scores,
+        additive_cases,
+        {
+            "no-tanh": "there is no tanh between the sum and v",
+            "tanh-last": "the tanh is taken of the score; it belongs inside, before v",
+            "apart": "query and key go through the tanh apart from each other; add them first",
+            "product": "query and key are multiplied; they are added",
+            "scaled": "divided by √A, as a dot product would be; this score is not",
+            "query-to-place": "the query of sequence n is added at place n of every sequence: give "
+            "it an axis for the places, unsqueeze(1)",
+            "swapped": "to_query is applied to the keys and to_key to the query",
+            "transposed": "the matrices are used the wrong way round: apply them as x @ weight.T",
+        },
+    ),
+    "look_back": Question(
+        look_back,
+        look_back_cases,
+        {
+            "mask-ignored": "the mask is not used: padding is looked at",
+            "polarity": "the mask keeps what it should hide: True means that there is a token",
+            "zero-score": "padding has score 0, and exp(0) = 1 is no small power: −∞ hides",
+            "after": "padding is set to 0 after the softmax, so the other weights no longer sum "
+            "to 1",
+            "axis": "softmax over the sequences (axis 0) instead of over the places (axis 1)",
+            "mean": "the context is the plain mean of the states; it is mixed by the weights",
+            "results-order": "the weights are returned first; the context comes first",
+            "no-shift": "exp of a large score overflows: take the row's largest off all its scores "
+            "before, or use softmax",
+        },
+    ),
+    "gru_step": Question(
+        gru_step,
+        gru_cases,
+        {
+            "renew": RENEW,
+            "order": "the blocks of reset and update gate are exchanged: reset comes first",
+            "reset-first": "the reset gate multiplies the state before the matrix; here it "
+            "multiplies what the matrix makes of it",
+            "no-reset": "the reset gate is not used",
+            "no-bias": "the bias is not added",
+            "no-tanh": "the new content has no tanh",
+            "sigmoid": "the new content goes through a sigmoid; it is a tanh",
+        },
+        banned=("GRUCell", "gru_cell", "GRU", "gru"),
+    ),
+    "decoder_step": Question(
+        decoder_step,
+        decoder_cases,
+        {
+            "context-first": CONTEXT_FIRST,
+            "mask-ignored": "the mask is not used: padding is looked at",
+            "asks-with-token": "the embedded token asks; the query is the state before the step",
+            "projected": "what is mixed are the projected keys; the states themselves are mixed",
+            "old-state": "the state before the step is returned; return the new one",
+            "results-order": "the results stand in another order than state, context, weights",
+            "renew": "in the cell: " + RENEW,
+        },
+        banned=("GRUCell", "gru_cell", "GRU", "gru"),
+    ),
+    "teacher_forced": Question(
+        teacher_forced,
+        teacher_forced_cases,
+        {
+            "unshifted": "step i reads token i, which it is to predict; it reads the one before, "
+            "and the first step reads begin",
+            "always-begin": "every step reads begin; after the first one it is the true token "
+            "before",
+            "state-lost": "every step starts from the first state; it starts where the last one "
+            "ended",
+            "old-states": "the states before the steps are returned; return those after",
+            "steps-first": "the axis of the steps is in front; it is the second, behind that of "
+            "the sequences",
+            "context-first": CONTEXT_FIRST,
+            "renew": "in the cell: " + RENEW,
+        },
+        banned=("GRUCell", "gru_cell", "GRU", "gru"),
+    ),
+    "read_alignment": Question(
+        read_alignment,
+        read_alignment_cases,
+        {
+            "nats": "the spread is in nats; bits need the logarithm to base 2",
+            "negative": "the spread has the wrong sign",
+            "place-axis": "the largest weight is sought among the outputs; it is the largest among "
+            "the places of the source",
+            "coverage-axis": "the coverage is summed over the places; sum over the outputs",
+            "coverage-mean": "the coverage is a mean over the outputs; it is a sum",
+            "padding-counts": "outputs that are padding count in the coverage",
+            "zero-nan": "a weight of 0 makes the spread NaN: 0 times −∞",
+        },
+    ),
+}
+
+CHOICES = {
+    "update": {
+        "keeps": Option(),
+        "renews": Option(
+            text={
+                "z \\odot s + (1 - z) \\odot n": "(1 - z) \\odot s + z \\odot n",
+                "z * s + (1 - z) * n": "(1 - z) * s + z * n",
+            },
+            flips={
+                "gru_step": {"renew": KEEP},
+                "decoder_step": {"renew": "in the cell: " + KEEP},
+                "teacher_forced": {"renew": "in the cell: " + KEEP},
+            },
+        ),
+    },
+    "reads": {
+        "token first": Option(),
+        "context first": Option(
+            text={
+                "the token before and the context side by side, as `[y, context]`": "the context "
+                "and the token before side by side, as `[context, y]`",
+                "`W` (3D, E + C)": "`W` (3D, C + E)",
+                "torch.cat([y, context], dim=-1)": "torch.cat([context, y], dim=-1)",
+            },
+            flips={
+                "decoder_step": {"context-first": TOKEN_FIRST},
+                "teacher_forced": {"context-first": TOKEN_FIRST},
+            },
+        ),
+    },
+    "unit": {
+        "bits": Option(),
+        "nats": Option(
+            text={
+                "entropy in bits, $-\\sum_j \\alpha_j \\log_2 \\alpha_j$": "entropy in nats, "
+                "$-\\sum_j \\alpha_j \\ln \\alpha_j$",
+                "is at one place, 2 if four places share it equally": "is at one place, "
+                "$\\ln 4 \\approx 1.39$ if four places share it equally",
+                ".log2()).sum": ".log()).sum",
+                "spread (bits)": "spread (nats)",
+            },
+            flips={
+                "read_alignment": {"nats": "the spread is in bits; nats need the natural logarithm"}
+            },
+        ),
+    },
+    "direction": {
+        "left to right": Option(),
+        "right to left": Option(
+            text={
+                "encoder reads from left to right only, has read `5 1 7 3`. It writes `3 7 1 5`": (
+                    "encoder reads from right to left only, has read `6 2 8 4`. It writes `4 8 2 6`"
+                ),
+                "| state after 5 | after 1 | after 7 | after 3 |": "| state after 6 | after 2 "
+                "| after 8 | after 4 |",
+                "| 3 | 0.00 | 0.01 | 0.04 | 0.95 |": "| 4 | 0.01 | 0.03 | 0.88 | 0.08 |",
+                "| 7 | 0.00 | 0.02 | 0.06 | 0.92 |": "| 8 | 0.05 | 0.06 | 0.86 | 0.03 |",
+                "| 1 | 0.01 | 0.05 | 0.85 | 0.09 |": "| 2 | 0.91 | 0.06 | 0.02 | 0.01 |",
+                "| 5 | 0.08 | 0.90 | 0.02 | 0.00 |": "| 6 | 0.96 | 0.03 | 0.01 | 0.00 |",
+                "The rows of 7, 1 and 5 look one place to the right of their digit; only the row "
+                "of 3 looks where its digit stands.": "The rows of 4 and 2 look one place to the "
+                "left of their digit; those of 8 and 6 look where their digit stands.",
+                "a state holds what was read up to there: the state after 3 has also read 7, so 7 "
+                "can be taken from it.": "a state holds what was read up to there, from the right: "
+                "the state after 8 has also read 4, so 4 can be taken from it.",
+                "To the left it could not work: a state further left has not yet read the digit.": (
+                    "To the right it could not work: a state further right has not yet read the "
+                    "digit."
+                ),
+                "rows 7, 1 and 5, to the right;": "rows 4 and 2, to the left;",
+                "not to the left, since": "not to the right, since",
+            }
+        ),
+    },
+}
