@@ -1,0 +1,418 @@
+"""Lab 6: what each question is compared with, and the mistakes it knows (see labs/README.md)."""
+
+import math
+
+import torch
+from torch.nn import functional as F
+
+from attnbook.labs.question import Case, Option, Question
+
+
+def normal(numbers, *shape):
+    return torch.randn(*shape, generator=numbers).mul(100).round().div(100)
+
+
+def small(numbers, *shape):
+    """Weights of a usual size: a layer's outputs stay of order 1."""
+    return normal(numbers, *shape).mul(50).round().div(100)
+
+
+def gains(numbers, *shape):
+    return 1 + small(numbers, *shape)
+
+
+def patches(wrong, images, size):
+    B, channels, rows, columns = images.shape
+    if "reshape" in wrong:  # the numbers in memory order, in the right shape
+        return images.reshape(B, -1, channels * size * size)
+    grid = images.reshape(B, channels, rows // size, size, columns // size, size)
+    order = "rkcij"  # rows and columns of squares, channels, rows and columns inside
+    if "pixel-first" in wrong:
+        order = "rkijc"
+    if "by-column" in wrong:
+        order = order.replace("rk", "kr")
+    if "turned" in wrong:
+        order = order.replace("ij", "ji")
+    if "channels-apart" in wrong:
+        order = "c" + order.replace("c", "")
+    cut = torch.einsum(f"bcrikj->b{order}", grid)
+    return cut.reshape(B, -1, size * size * (1 if "channels-apart" in wrong else channels))
+
+
+def patches_cases(numbers):
+    colour, grey = normal(numbers, 2, 3, 4, 6), normal(numbers, 1, 1, 6, 9)
+    return [
+        Case("colours, patches of 2 × 2", (colour, 2), 2),
+        Case("grey, patches of 3 × 3", (grey, 3)),
+    ]
+
+
+def embed(wrong, images, filters, bias, token, positions):
+    C, _, size, _ = filters.shape
+    cut = patches(wrong & {"reshape", "pixel-first"}, images, size)
+    matrix = filters.permute(0, 2, 3, 1) if "filters-order" in wrong else filters
+    x = torch.einsum("bpn,cn->bpc", cut, matrix.reshape(C, -1))
+    x = x if "no-bias" in wrong else x + bias
+    front = token[None, None].repeat(len(x), 1, 1)
+    if "no-positions" in wrong:
+        positions = torch.zeros_like(positions)
+    if "token-without" in wrong:
+        positions = torch.cat([torch.zeros(1, C), positions[1:]])
+    if "shifted" in wrong:
+        positions = torch.cat([torch.zeros(1, C), positions[:-1]])
+    if "token-last" in wrong:
+        return torch.cat([x, front], 1) + positions
+    return torch.cat([front, x], 1) + positions
+
+
+def embed_cases(numbers):
+    def one(B, channels, rows, columns, size, C):
+        P = rows * columns // size**2
+        yield normal(numbers, B, channels, rows, columns)
+        yield small(numbers, C, channels, size, size)
+        yield from (normal(numbers, C), normal(numbers, C), normal(numbers, P + 1, C))
+
+    return [
+        Case("two colour pictures", tuple(one(2, 3, 4, 6, 2, 5)), 2),
+        Case("one grey picture", tuple(one(1, 1, 6, 3, 3, 4))),
+    ]
+
+
+def encode(wrong, x, gains, in_weight, out_weight, up, down, H):
+    B, T, C = x.shape
+    D = C // H
+    late = "post-norm" in wrong
+
+    def norm(x, which):
+        return F.layer_norm(x, (C,), gains[0 if "same-gain" in wrong else which])
+
+    y = (x if late else norm(x, 0)) @ in_weight.T
+    if "mixed-heads" in wrong:
+        q, k, v = (part.reshape(B, H, T, D) for part in y.chunk(3, -1))
+    else:
+        q, k, v = (part.reshape(B, T, H, D).transpose(1, 2) for part in y.chunk(3, -1))
+    scores = q @ k.mT / (1 if "unscaled" in wrong else math.sqrt(D))
+    if "causal" in wrong:
+        scores = scores.masked_fill(torch.ones(T, T).triu(1).bool(), -math.inf)
+    weights = scores.softmax(-2 if "axis" in wrong else -1)
+    looked = weights @ v
+    looked = looked if "mixed-heads" in wrong else looked.transpose(1, 2)
+    looked = looked.reshape(B, T, C) @ out_weight.T
+    first = looked if "no-skip" in wrong else x + looked
+    first = norm(first, 0) if late else first
+    read = x if "beside" in wrong else first
+    hidden = (read if late else norm(read, 1)) @ up.T
+    hidden = F.relu(hidden) if "relu" in wrong else F.gelu(hidden)
+    thought = hidden @ down.T
+    last = thought if "no-skip-network" in wrong else first + thought
+    return norm(last, 1) if late else last, weights
+
+
+def encode_cases(numbers):
+    def one(B, T, C, hidden, H):
+        yield from (normal(numbers, B, T, C), gains(numbers, 2, C))
+        yield from (small(numbers, 3 * C, C), small(numbers, C, C))
+        yield from (small(numbers, hidden, C), small(numbers, C, hidden), H)
+
+    return [
+        Case("one picture, two heads", tuple(one(1, 4, 6, 9, 2)), 2),
+        Case("two pictures, three heads", tuple(one(2, 5, 6, 8, 3))),
+    ]
+
+
+def classify(wrong, x, gain, weight, bias):
+    def norm(x):
+        return x if "no-norm" in wrong else F.layer_norm(x, x.shape[-1:], gain)
+
+    def read(x):
+        if "last" in wrong:
+            return x[:, -1]
+        if "mean-all" in wrong:
+            return x.mean(1)
+        return x[:, 1:].mean(1) if "mean-patches" in wrong else x[:, 0]
+
+    logits = (norm(read(x)) if "norm-after" in wrong else read(norm(x))) @ weight.T
+    if "no-bias" not in wrong:
+        logits = logits + bias
+    return logits.softmax(-1) if "softmax" in wrong else logits
+
+
+def classify_cases(numbers):
+    def one(B, T, C, classes):
+        yield from (normal(numbers, B, T, C), gains(numbers, C))
+        yield from (small(numbers, classes, C), normal(numbers, classes))
+
+    return [
+        Case("three pictures", tuple(one(3, 5, 6, 4)), 2),
+        Case("two pictures, more classes", tuple(one(2, 10, 8, 7))),
+    ]
+
+
+def resize_positions(wrong, table, rows, columns, new_rows, new_columns):
+    C = table.shape[1]
+    token, rest = table[:1], table[1:]
+    if "flat" in wrong:
+        length = new_rows * new_columns
+        rest = F.interpolate(rest.T[None], length, mode="linear")[0].T
+    else:
+        if "turned" in wrong:
+            rows, columns = columns, rows
+        grid = rest.reshape(rows, columns, C).permute(2, 0, 1)
+        if "channels-mixed" in wrong:
+            grid = rest.reshape(C, rows, columns)
+        how = {"mode": "bicubic" if "bicubic" in wrong else "bilinear"}
+        how["align_corners"] = "corners" in wrong
+        if "nearest" in wrong:
+            how = {"mode": "nearest"}
+        grid = F.interpolate(grid[None], (new_rows, new_columns), **how)[0]
+        rest = grid.permute(1, 2, 0).reshape(-1, C)
+    if "class-lost" in wrong:
+        return rest
+    return torch.cat([rest, token] if "class-last" in wrong else [token, rest])
+
+
+def resize_positions_cases(numbers):
+    return [
+        Case("2 × 3 becomes 4 × 5", (normal(numbers, 7, 4), 2, 3, 4, 5), 2),
+        Case("3 × 3 becomes 6 × 6", (normal(numbers, 10, 3), 3, 3, 6, 6)),
+    ]
+
+
+def looked_at(wrong, weights, rows, columns, size):
+    if "largest" in wrong:
+        weights = weights.amax(1)
+    else:
+        weights = weights[:, 0] if "one-head" in wrong else weights.mean(1)
+    weights = weights.mT if "column" in wrong else weights
+    kept = weights[..., :-1] if "own-kept" in wrong else weights[..., 1:]
+    row = kept[:, 1:].mean(1) if "mean-rows" in wrong else kept[:, 0]
+    if "not-divided" not in wrong:
+        row = row / row.sum(-1, keepdim=True)
+    if "turned" in wrong:
+        rows, columns = columns, rows
+    grid = row.reshape(-1, rows, columns)
+    if "tiled" in wrong:
+        return grid.repeat(1, size, size)
+    if "smooth" in wrong:
+        new = rows * size, columns * size
+        return F.interpolate(grid[:, None], new, mode="bilinear", align_corners=False)[:, 0]
+    return grid[:, :, None, :, None].expand(-1, -1, size, -1, size).flatten(3).flatten(1, 2)
+
+
+def looked_at_cases(numbers):
+    def one(B, H, rows, columns, size):
+        T = 1 + rows * columns
+        return normal(numbers, B, H, T, T).mul(2).softmax(-1), rows, columns, size
+
+    return [
+        Case("2 × 3 patches of 2 × 2 pixels", one(2, 2, 2, 3, 2), 2),
+        Case("3 × 2 patches of 3 × 3 pixels", one(1, 3, 3, 2, 3)),
+    ]
+
+
+ORDERS = (
+    "the numbers of a patch and those of a filter stand in different orders: one goes channel by "
+    "channel, the other pixel by pixel"
+)
+RESHAPE = (
+    "cut by reshape alone, which takes whole rows of pixels: rows of squares and rows inside "
+    "a square have to be told apart first"
+)
+
+QUESTIONS = {
+    "patches": Question(
+        patches,
+        patches_cases,
+        {
+            "reshape": RESHAPE,
+            "pixel-first": "the numbers of a patch come pixel by pixel; here they come channel by "
+            "channel",
+            "by-column": "the patches come column by column, not row by row: look at the order of "
+            "the first two axes of the grid",
+            "turned": "each patch is turned over: inside it columns come before rows",
+            "channels-apart": "each channel is cut by itself; a patch holds all channels",
+        },
+    ),
+    "embed": Question(
+        embed,
+        embed_cases,
+        {
+            "reshape": RESHAPE,
+            "pixel-first": ORDERS,
+            "filters-order": ORDERS,
+            "no-bias": "the bias is not added",
+            "no-positions": "the positions are not added",
+            "token-without": "the class token gets no position; the first row of the table is its",
+            "shifted": "the positions were added before the class token was put in front: the "
+            "first patch has the row of the class token",
+            "token-last": "the class token stands behind the patches; it belongs in front",
+        },
+        banned=("conv2d", "Conv2d"),
+    ),
+    "encode": Question(
+        encode,
+        encode_cases,
+        {
+            "causal": "a causal mask is used; in a picture every token may look at every other",
+            "unscaled": "scores not divided by √D",
+            "axis": "softmax over the queries (axis −2) instead of over the keys (axis −1)",
+            "mixed-heads": "the axes of positions and heads are not exchanged: reshape alone mixes "
+            "numbers of different tokens",
+            "no-skip": "what came in is not added to what the attention made",
+            "no-skip-network": "what came in is not added to what the network made",
+            "post-norm": "normalised after adding; each half normalises what it reads",
+            "same-gain": "the second norm has the gain of the first; its own is the second row",
+            "beside": "the network reads what came into the block; it should read what the "
+            "attention has made of it",
+            "relu": "the network uses ReLU; here it is GELU",
+        },
+        banned=("scaled_dot_product_attention", "MultiheadAttention", "TransformerEncoderLayer"),
+    ),
+    "classify": Question(
+        classify,
+        classify_cases,
+        {
+            "mean-patches": "read from the mean over the patches; here the class token is read",
+            "mean-all": "read from the mean over all tokens, class token included",
+            "last": "read from the last token",
+            "no-norm": "the tokens are not normalised",
+            "norm-after": "normalised after the mean; each token is normalised before",
+            "no-bias": "the bias is not added",
+            "softmax": "these are probabilities; logits are asked for, without softmax",
+        },
+    ),
+    "resize_positions": Question(
+        resize_positions,
+        resize_positions_cases,
+        {
+            "flat": "interpolated along the row of positions; they are a grid with two axes",
+            "turned": "rows and columns exchanged when the grid was laid out",
+            "channels-mixed": "the grid was laid out by reshape alone, which mixes places and "
+            "channels: the axis of the channels has to be moved to the front first",
+            "corners": "the corners of the two grids fall together (align_corners=True); here "
+            "their outer edges do (align_corners=False)",
+            "nearest": "each new position is that of the nearest old one; interpolate between "
+            "neighbours, bilinearly",
+            "bicubic": "interpolated bicubically; here it is bilinear",
+            "class-last": "the row of the class token stands at the end; it stays in front",
+            "class-lost": "the row of the class token is lost",
+        },
+    ),
+    "looked_at": Question(
+        looked_at,
+        looked_at_cases,
+        {
+            "mean-rows": "this is the mean over the rows of all patches; only the row of the class "
+            "token is asked for",
+            "column": "the weights are read the wrong way round: a row says where a token looks, a "
+            "column who looks at it",
+            "own-kept": "the class token's own column is still there and the last patch is "
+            "missing: all is one patch too far",
+            "one-head": "only the first head is used; average over the heads",
+            "largest": "the largest of the heads is taken; average over them",
+            "not-divided": "the weights of the patches do not sum to 1: divide by their sum",
+            "turned": "rows and columns exchanged when the grid was laid out",
+            "tiled": "the whole map is repeated; each number belongs beside itself, size times",
+            "smooth": "interpolated between patches; each pixel gets the number of its patch",
+        },
+    ),
+}
+
+CHOICES = {
+    "inside": {
+        "channels": Option(),
+        "pixels": Option(
+            text={
+                "The numbers of a square come channel by channel, as a convolution stores its "
+                "filters, and within a channel row by row.": "The numbers of a square come pixel "
+                "by pixel, row by row, and each pixel brings one number for each channel. That is "
+                "not the order in which a convolution stores its filters.",
+                "windows.permute(0, 2, 3, 1, 4, 5)": "windows.permute(0, 2, 3, 4, 5, 1)",
+                "matrix = filters.flatten(1)": "matrix = filters.permute(0, 2, 3, 1).flatten(1)",
+            },
+            flips={
+                "patches": {
+                    "pixel-first": "the numbers of a patch come channel by channel; here they come "
+                    "pixel by pixel"
+                }
+            },
+        ),
+    },
+    "readout": {
+        "class token": Option(),
+        "mean": Option(
+            text={
+                "Normalise each token, read off the class token, and multiply": "Normalise each "
+                "token, take the mean over the patches, without the class token, and multiply",
+                "normal[:, 0] @": "normal[:, 1:].mean(dim=1) @",
+                "Where does the class token look?": "Where do the patches look? (Your model reads "
+                "the mean over them.)",
+                "average over the heads, and take the class token's row without its weight for "
+                "itself.": "average over the heads, and over the rows of the patches; leave out "
+                "the row and the column of the class token.",
+                "weights.mean(dim=1)[:, 0, 1:]": "weights.mean(dim=1)[:, 1:, 1:].mean(dim=1)",
+                "The class token stands in front, so with the mask it sees only itself, in every "
+                "block: the logits are the same for every picture.": "Each patch then sees only "
+                "those before it, row by row, and the first nothing but itself and the class "
+                "token. The mean still has something of every patch, but nothing is known of a "
+                "patch together with a later one where the earlier one stands.",
+                "1 point: the class token, being first, sees only itself, so nothing of the "
+                "picture is left;": "1 point: each patch sees only earlier ones, the first almost "
+                "nothing, and the mean still holds something of all;",
+            },
+            flips={
+                "classify": {
+                    "mean-patches": "read from the class token; here the mean over the patches is "
+                    "read"
+                },
+                "looked_at": {
+                    "mean-rows": "this is one row only; the mean over the rows of all patches is "
+                    "asked for"
+                },
+            },
+        ),
+    },
+    "activation": {
+        "gelu": Option(),
+        "relu": Option(
+            text={
+                "GELU (`F.gelu`)": "ReLU (`F.relu`)",
+                "F.gelu(F.layer_norm": "F.relu(F.layer_norm",
+            },
+            flips={"encode": {"relu": "the network uses another function than ReLU, such as GELU"}},
+        ),
+    },
+    "corners": {
+        "edges": Option(),
+        "corners": Option(
+            text={
+                "Each position stands for the middle of its patch, so the outer edges of the two "
+                "grids fall together, not the outermost positions (`align_corners=False`).": "The "
+                "outermost positions stay where they are: the four corners of the two grids fall "
+                "together (`align_corners=True`).",
+                'mode="bilinear", align_corners=False': 'mode="bilinear", align_corners=True',
+            },
+            flips={
+                "resize_positions": {
+                    "corners": "the outer edges of the two grids fall together "
+                    "(align_corners=False); here the corners do (align_corners=True)"
+                }
+            },
+        ),
+    },
+    "picture": {
+        "224": Option(),
+        "384": Option(
+            text={
+                "224 × 224": "384 × 384",
+                "14 · 14 = 196": "24 · 24 = 576",
+                "197 tokens": "577 tokens",
+                "197²": "577²",
+                "38,809": "332,929",
+                "785 tokens": "2,305 tokens",
+                "785²": "2,305²",
+                "616,225": "5,313,025",
+            }
+        ),
+    },
+}
