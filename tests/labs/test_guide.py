@@ -51,7 +51,7 @@ def test_its_choice_turns_right_and_wrong_round(lab):
     cases = question.drawn(lab.compared["relu"], 1)
     sheet = question.sheet(lab.compared["relu"], cases, other.flips("relu"))
     assert all((torch.tensor(part) <= 0).all() for answer in sheet.answers for part in answer)
-    assert sheet.mistakes["upside-down"].startswith("positive numbers are kept")
+    assert sheet.mistakes["upside-down"].startswith("positive numbers are kept, not")
 
 
 def test_every_command_of_the_page_is_one(guide, root, capsys):

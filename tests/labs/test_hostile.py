@@ -1,8 +1,10 @@
 """Whatever is handed in gets a row, and nobody else's row changes."""
 
+import itertools
 import json
 
 import pytest
+from corpora import CORPORA
 
 RIGHT = {"scores": "def scores(q, k):\n    return q @ k.mT / q.shape[-1] ** 0.5"}
 WRONG = {"scores": "def scores(q, k):\n    return q @ k.mT"}
@@ -69,6 +71,24 @@ def test_a_hostile_function_costs_its_own_question_only(name, grade, hand_in):
     assert row["questions"]["scores"]["text"]
     if name not in ("stops its parent", "kills all"):  # these may take their own sandbox along
         assert row["questions"]["causal_mask"]["points"] == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", CORPORA)
+def test_every_question_of_every_lab_meets_something_hostile(number, of):
+    """All questions but one; the right answer to that one keeps its points."""
+    course, corpus = of(number), CORPORA[number]
+    asked = {one.name: one.points for one in course.lab.asked if one.code}
+    good = next(name for name in reversed(asked) if name not in corpus.CONTEXT)
+    tries = sorted(set(TRIES) - {"stops its parent", "kills all", "sleeps"})
+    chosen = itertools.islice(itertools.cycle(tries), 5 * number, None)
+    start = "def {}(*given, **named):\n    q = k = given[0]\n    "
+    answers = {name: start.format(name) + TRIES[next(chosen)] for name in asked}
+    answers[good] = corpus.RIGHT[good][0]
+    row = course.grade(course.hand_in(answers, corpus.BEFORE))
+    found = points(row)
+    assert {name: found[name] for name in asked} == {n: asked[n] * (n == good) for n in asked}
+    assert all(row["questions"][name]["text"] for name in asked)
 
 
 @pytest.mark.parametrize("name", ["allclose", *tries(list(PATCHES)[1:])])
