@@ -1,0 +1,439 @@
+"""The chapters' exercises as readers write them: right in an unusual way, and every mistake.
+
+A mistake is a change of that text, (old, new), independent of the program in labs/chapters.py.
+"""
+
+BEFORE = "import numpy as np\nimport math, torch\nfrom torch.nn import functional as F\n"
+
+RIGHT = {
+    "elman_jacobian": """
+def elman_jacobian(U, x):
+    h, product = torch.zeros(len(U)), torch.eye(len(U))
+    for x_t in x:
+        h = torch.tanh(x_t + U @ h)
+        product = (1 - h * h)[:, None] * U @ product
+    return product
+""",
+    "ppmi": """
+def ppmi(together):
+    p = together.double() / together.sum()
+    out = torch.zeros_like(p)
+    for w in range(len(p)):
+        for c in range(len(p)):
+            chance = p[w].sum() * p[:, c].sum()
+            out[w, c] = max(0, math.log(p[w, c] / chance)) if p[w, c] > 0 else 0
+    return out
+""",
+    "additive_look": """
+def additive_look(s, h, mask, W, U, v):
+    contexts, rows = [], []
+    for b in range(len(s)):
+        e = torch.stack([torch.tanh(W @ s[b] + U @ state) @ v for state in h[b]])
+        e[~mask[b]] = -math.inf
+        rows.append(F.softmax(e, dim=0))
+        contexts.append(rows[-1] @ h[b])
+    return torch.stack(contexts), torch.stack(rows)
+""",
+    "uniform_context": """
+def uniform_context(h, mask):
+    return torch.stack([states[seen].mean(0) for states, seen in zip(h, mask)])
+""",
+    "plain_look": """
+def plain_look(q, keys, values):
+    q, keys, values = (np.array(part.tolist()) for part in (q, keys, values))
+    scores = (keys * q).sum(1) / math.sqrt(len(q))
+    powers = np.exp(scores - scores.max())
+    return (powers[:, None] * values).sum(0) / powers.sum()
+""",
+    "binary_code": """
+def binary_code(place, digits):
+    rows = []
+    for t in place.tolist():
+        written = format(int(t), "b").zfill(digits)[::-1]
+        rows.append([1.0 if digit == "1" else -1.0 for digit in written])
+    return torch.tensor(rows)
+""",
+    "alibi_by_key": """
+def alibi_by_key(scores, slopes):
+    out = torch.zeros_like(scores)
+    for n, m in enumerate(slopes.tolist()):
+        for i in range(scores.shape[1]):
+            seen = scores[n, i, : i + 1] + m * torch.arange(i + 1)
+            out[n, i, : i + 1] = seen.softmax(0)
+    return out
+""",
+    "left_places": """
+def left_places(padding, T):
+    real = torch.arange(T).expand(len(padding), T) >= padding[:, None]
+    return F.relu(real.cumsum(1) - 1)
+""",
+    "head_sum": """
+def head_sum(x, qkv_weight, out_weight, H):
+    (B, T, C), out = x.shape, 0
+    for h in range(H):
+        rows = torch.arange(C // H) + h * (C // H)
+        q, k, v = (F.linear(x, part[rows]) for part in qkv_weight.chunk(3))
+        w = (torch.einsum("btd,bsd->bts", q, k) / math.sqrt(len(rows))).softmax(2)
+        out = out + F.linear(w @ v, out_weight[:, rows])
+    return out
+""",
+    "memory_terms": """
+def memory_terms(z, up, down):
+    found = F.relu(torch.einsum("...c,fc->...f", z, up))
+    return torch.stack([found[..., i, None] * down[:, i] for i in range(len(up))], -2)
+""",
+    "block_work": """
+def block_work(T, C):
+    projections = 4 * T * C * C
+    network = 2 * T * C * (4 * C)
+    pairs = 2 * T * T * C
+    return 2 * (projections + network), 2 * pairs
+""",
+    "band_mask": """
+def band_mask(T, before):
+    mask = torch.zeros(T, T, dtype=torch.bool)
+    for i in range(T):
+        mask[i, max(0, i - before) : i + 1] = True
+    return mask
+""",
+    "tempered_losses": """
+def tempered_losses(logits, targets, temperatures):
+    losses = []
+    for t in temperatures.tolist():
+        p = (logits / t).exp()
+        p = p / p.sum(-1, keepdim=True)
+        losses.append(-p.gather(-1, targets.unsqueeze(-1)).log().mean().item())
+    return torch.tensor(losses)
+""",
+    "pixel_first": """
+def pixel_first(images, size):
+    patches = images.unfold(2, size, size).unfold(3, size, size)
+    return patches.permute(0, 2, 3, 4, 5, 1).flatten(3).flatten(1, 2)
+""",
+    "shuffled_columns": """
+def shuffled_columns(weight, order):
+    parts = weight.split(len(order), dim=1)
+    return torch.cat([part @ torch.eye(len(order))[order].T for part in parts], dim=1)
+""",
+    "centred_norm": """
+def centred_norm(x, eps):
+    x = x.double()
+    x = x - x.mean(-1, keepdim=True)
+    return x / torch.sqrt(x.pow(2).mean(-1, keepdim=True) + eps)
+""",
+    "full_turns": """
+def full_turns(D, T, base):
+    return torch.tensor([T / (2 * math.pi * base ** (2 * i / D)) for i in range(D // 2)])
+""",
+    "merge_parts": """
+def merge_parts(m1, z1, u1, m2, z2, u2):
+    m = torch.stack([m1, m2]).amax(0)
+    a, b = torch.exp(m1 - m), torch.exp(m2 - m)
+    z, u = z1 * a + z2 * b, u1 * a + u2 * b
+    return [m, z, u]
+""",
+    "forgetting": """
+def forgetting(q, k, v, gamma):
+    out = torch.zeros_like(v)
+    for i in range(len(q)):
+        for j in range(i + 1):
+            out[i] += gamma ** (i - j) * (q[i] @ k[j]) * v[j]
+    return out
+""",
+    "knows_of": """
+def knows_of(mask, layers):
+    reach = torch.eye(len(mask), dtype=torch.bool)
+    for _ in range(layers):
+        reach = (mask[:, :, None] & reach[None]).any(1)
+    return reach
+""",
+    "mean_of_each": """
+def mean_of_each(samples, n):
+    return torch.stack([samples[i : i + n].mean() for i in range(0, len(samples), n)])
+""",
+    "least_kept": """
+def least_kept(n, margin):
+    right = math.exp(margin)
+    others = n - 1
+    return right / (right + others)
+""",
+    "aloud_tokens": """
+def aloud_tokens(bits):
+    rows = []
+    for row in bits.tolist():
+        y, tokens = 0, []
+        for x in row:
+            tokens.append(x + 2 * y)
+            y = y ^ x
+        rows.append(tokens)
+    return torch.tensor(rows)
+""",
+    "mean_head": """
+def mean_head(heads, head):
+    heads = [part for part in heads.unbind(2)]
+    heads[head] = heads[head].flatten(0, 1).mean(0).expand_as(heads[head])
+    return torch.stack(heads, 2)
+""",
+    "rollout": """
+def rollout(maps):
+    eye = torch.eye(maps.size(-1), dtype=torch.double)
+    R = eye
+    for one in maps.double():
+        R = (one.mean(-3) / 2 + eye / 2) @ R
+    return R
+""",
+    "steps_to_half": """
+def steps_to_half(G, beta2):
+    found = []
+    for g in G.tolist():
+        found.append(math.log(3 / ((1 - beta2) * g * g), beta2))
+    return torch.tensor(found)
+""",
+}
+
+CHANGES = {
+    "elman_jacobian": {
+        "no-slope": ("(1 - h * h)[:, None] * U @ product", "U @ product"),
+        "slope-right": ("(1 - h * h)[:, None] * U", "(1 - h * h) * U"),
+        "old-slope": (
+            "h = torch.tanh(x_t + U @ h)\n        product = (1 - h * h)",
+            "old, h = h, torch.tanh(x_t + U @ h)\n        product = (1 - old * old)",
+        ),
+        "order": ("(1 - h * h)[:, None] * U @ product", "product @ ((1 - h * h)[:, None] * U)"),
+        "transposed": ("return product", "return product.T"),
+    },
+    "ppmi": {
+        "negative": ("max(0, math.log(p[w, c] / chance))", "math.log(p[w, c] / chance)"),
+        "bits": ("math.log(", "math.log2("),
+        "no-chance": ("math.log(p[w, c] / chance)", "math.log(together[w, c])"),
+        "no-total": ("p = together.double() / together.sum()", "p = together"),
+    },
+    "additive_look": {
+        "no-tanh": ("torch.tanh(W @ s[b] + U @ state)", "(W @ s[b] + U @ state)"),
+        "mask-ignored": ("e[~mask[b]] = -math.inf", ""),
+        "polarity": ("e[~mask[b]]", "e[mask[b]]"),
+        "masked-late": (
+            "e[~mask[b]] = -math.inf\n        rows.append(F.softmax(e, dim=0))",
+            "rows.append(F.softmax(e, dim=0) * mask[b])",
+        ),
+        "axis": (
+            "return torch.stack(contexts), torch.stack(rows)",
+            "p = torch.tanh((s @ W.T)[:, None] + h @ U.T).matmul(v).exp() * mask\n"
+            "    w = p / p.sum(0)\n    return torch.einsum('bt,btc->bc', w, h), w",
+        ),
+        "not-normalised": ("F.softmax(e, dim=0)", "e.exp()"),
+    },
+    "uniform_context": {
+        "mask-ignored": ("states[seen].mean(0)", "states.mean(0)"),
+        "all-places": ("states[seen].mean(0)", "states[seen].sum(0) / len(states)"),
+        "sum": (".mean(0)", ".sum(0)"),
+    },
+    "plain_look": {
+        "unscaled": (" / math.sqrt(len(q))", ""),
+        "scale-count": ("math.sqrt(len(q))", "math.sqrt(len(keys))"),
+        "not-normalised": (" / powers.sum()", ""),
+        "best-only": (
+            "powers = np.exp(scores - scores.max())",
+            "powers = np.eye(len(keys))[scores.argmax()]",
+        ),
+        "keys": ("* values)", "* keys)"),
+    },
+    "binary_code": {
+        "zeros": ("else -1.0", "else 0.0"),
+        "highest-first": ("[::-1]", ""),
+        "from-one": ("int(t)", "int(t + 1)"),
+        "turned": ('== "1"', '== "0"'),
+    },
+    "alibi_by_key": {
+        "sign": ("+ m * torch", "- m * torch"),
+        "by-query": ("m * torch.arange(i + 1)", "m * i"),
+        "one-slope": ("+ m * torch", "+ slopes[0] * torch"),
+        "no-mask": (
+            "return out",
+            "return (scores + slopes.view(-1, 1, 1) * torch.arange(scores.shape[1])).softmax(2)",
+        ),
+        "axis": (
+            "return out",
+            "T = scores.shape[1]\n    raised = scores + slopes.view(-1, 1, 1) * torch.arange(T)\n"
+            "    return (raised + torch.full((T, T), -math.inf).triu(1)).softmax(1)",
+        ),
+    },
+    "left_places": {
+        "from-edge": ("padding[:, None]", "0 * padding[:, None]"),
+        "from-one": ("F.relu(real.cumsum(1) - 1)", "F.relu(real.cumsum(1))"),
+        "negative": ("F.relu(real.cumsum(1) - 1)", "torch.arange(T) - padding[:, None]"),
+        "right": (
+            "return F.relu(real.cumsum(1) - 1)",
+            "return torch.arange(T) * real.flip(1)",
+        ),
+    },
+    "head_sum": {
+        "unscaled": (" / math.sqrt(len(rows))", ""),
+        "scale-width": ("math.sqrt(len(rows))", "math.sqrt(C)"),
+        "axis": ("softmax(2)", "softmax(1)"),
+        "order": ("q, k, v =", "k, q, v ="),
+        "interleaved": ("torch.arange(C // H) + h * (C // H)", "torch.arange(h, C, H)"),
+        "transposed": ("out_weight[:, rows]", "out_weight[rows].T"),
+        "averaged": ("return out", "return out / H"),
+    },
+    "memory_terms": {
+        "no-relu": ("F.relu(", "("),
+        "softmax": ("F.relu(torch", "torch.softmax(dim=-1, input=torch"),
+        "keys-added": ("down[:, i]", "up[i]"),
+        "summed": ("], -2)", "], -2).sum(-2)"),
+    },
+    "block_work": {
+        "no-network": ("(projections + network)", "projections"),
+        "network-once": ("network = 2 *", "network ="),
+        "one-product": ("pairs = 2 *", "pairs ="),
+        "pairs": ("2 * (projections + network), 2 * pairs", "projections + network, pairs"),
+        "exchanged": (
+            "2 * (projections + network), 2 * pairs",
+            "2 * pairs, 2 * (projections + network)",
+        ),
+    },
+    "band_mask": {
+        "one-more": ("i - before)", "i - before - 1)"),
+        "one-less": ("i - before)", "i - before + 1)"),
+        "both-sides": ("i + 1]", "i + before + 1]"),
+        "later": ("i + 1]", "]"),
+        "ahead": ("return mask", "return mask.T"),
+        "no-end": ("max(0, i - before)", "0"),
+        "polarity": ("return mask", "return ~mask"),
+        "numbers": ("dtype=torch.bool", "dtype=torch.int"),
+    },
+    "tempered_losses": {
+        "multiplied": ("logits / t", "logits * t"),
+        "late": (
+            "p = (logits / t).exp()\n        p = p / p.sum(-1, keepdim=True)",
+            "p = logits.softmax(-1) ** (1 / t)",
+        ),
+        "sum": (".log().mean()", ".log().sum()"),
+        "bits": (".log()", ".log2()"),
+    },
+    "pixel_first": {
+        "channels": ("permute(0, 2, 3, 4, 5, 1)", "permute(0, 2, 3, 1, 4, 5)"),
+        "strips": (
+            "patches.permute(0, 2, 3, 4, 5, 1).flatten(3).flatten(1, 2)",
+            "images.movedim(1, -1).reshape(len(images), -1, size * size * images.shape[1])",
+        ),
+        "down": ("permute(0, 2, 3, 4, 5, 1)", "permute(0, 3, 2, 4, 5, 1)"),
+        "pixels-down": ("permute(0, 2, 3, 4, 5, 1)", "permute(0, 2, 3, 5, 4, 1)"),
+    },
+    "shuffled_columns": {
+        "inverse": ("[order].T", "[order]"),
+        "one-channel": (
+            "part @ torch.eye(len(order))[order].T for part in parts",
+            "part if c else part[:, order] for c, part in enumerate(parts)",
+        ),
+        "pixel-first": (
+            "return torch.cat([part @ torch.eye(len(order))[order].T for part in parts], dim=1)",
+            "return weight.view(len(weight), len(order), -1)[:, order].reshape(weight.shape)",
+        ),
+    },
+    "centred_norm": {
+        "not-centred": ("x = x - x.mean(-1, keepdim=True)", ""),
+        "size-before": (
+            "x = x - x.mean(-1, keepdim=True)\n    return x / torch.sqrt(x.pow(2)",
+            "whole, x = x, x - x.mean(-1, keepdim=True)\n    return x / torch.sqrt(whole.pow(2)",
+        ),
+        "sample": ("x.pow(2).mean(-1, keepdim=True)", "x.var(-1, keepdim=True)"),
+        "eps-outside": (
+            "torch.sqrt(x.pow(2).mean(-1, keepdim=True) + eps)",
+            "(x.pow(2).mean(-1, keepdim=True).sqrt() + eps)",
+        ),
+        "positions": ("(-1, keepdim=True)", "(-2, keepdim=True)"),
+    },
+    "full_turns": {
+        "radians": ("(2 * math.pi * base", "(base"),
+        "half-turns": ("2 * math.pi", "math.pi"),
+        "half-speed": ("2 * i / D", "i / D"),
+        "wavelength": ("2 * i / D", "-2 * i / D"),
+    },
+    "merge_parts": {
+        "as-they-are": ("z1 * a + z2 * b, u1 * a + u2 * b", "z1 + z2, u1 + u2"),
+        "z-as-it-is": ("z1 * a + z2 * b", "z1 + z2"),
+        "u-as-it-is": ("u1 * a + u2 * b", "u1 + u2"),
+        "upside-down": (
+            "torch.exp(m1 - m), torch.exp(m2 - m)",
+            "torch.exp(m - m1), torch.exp(m - m2)",
+        ),
+        "first-maximum": ("torch.stack([m1, m2]).amax(0)", "m1"),
+        "divided": ("[m, z, u]", "[m, z, u / z]"),
+    },
+    "forgetting": {
+        "no-decay": ("gamma ** (i - j) * ", ""),
+        "new-too": ("(i - j)", "(i - j + 1)"),
+        "future": (
+            "for j in range(i + 1):\n            out[i] += gamma ** (i - j)",
+            "for j in range(len(q)):\n            out[i] += gamma ** abs(i - j)",
+        ),
+        "exchanged": ("(q[i] @ k[j]) * v[j]", "(q[i] @ v[j]) * k[j]"),
+        "divided": (
+            "return out",
+            "t = torch.arange(len(q))\n    decay = gamma ** (t[:, None] - t).clamp(min=0).float()\n"
+            "    return out / (q @ k.T * decay).tril().sum(1, keepdim=True)",
+        ),
+    },
+    "knows_of": {
+        "one-layer": ("range(layers)", "range(1)"),
+        "one-more": ("range(layers)", "range(layers + 1)"),
+        "one-less": ("range(layers)", "range(layers - 1)"),
+        "transposed": ("return reach", "return reach.T"),
+        "counts": (
+            "reach = (mask[:, :, None] & reach[None]).any(1)",
+            "reach = mask.long() @ reach.long()",
+        ),
+        "numbers": ("return reach", "return 1.0 * reach"),
+    },
+    "mean_of_each": {
+        "kept": ("samples[i : i + n].mean()", "samples[i]"),
+        "apart": (
+            "samples[i : i + n].mean() for i in range(0, len(samples), n)",
+            "samples[i :: len(samples) // n].mean() for i in range(len(samples) // n)",
+        ),
+        "sum": (".mean()", ".sum()"),
+    },
+    "least_kept": {
+        "all": ("others = n - 1", "others = n"),
+        "sign": ("math.exp(margin)", "math.exp(-margin)"),
+        "itself": ("(right + others)", "others"),
+        "lost": ("right / (right", "others / (right"),
+    },
+    "aloud_tokens": {
+        "leak": (
+            "tokens.append(x + 2 * y)\n            y = y ^ x",
+            "y = y ^ x\n            tokens.append(x + 2 * y)",
+        ),
+        "last-bit": ("y = y ^ x", "y = x"),
+        "starts-odd": (
+            "            tokens.append(x + 2 * y)",
+            "            tokens.append(x + 2 * (y if tokens else 1))",
+        ),
+        "wraps": ("rows.append(tokens)", "tokens[0] += 2 * y\n        rows.append(tokens)"),
+        "exchanged": ("x + 2 * y", "2 * x + y"),
+    },
+    "mean_head": {
+        "zeros": (".expand_as(heads[head])", ".expand_as(heads[head]) * 0"),
+        "positions-only": (".flatten(0, 1).mean(0).expand_as", ".mean(1, keepdim=True).expand_as"),
+        "sequences-only": (".flatten(0, 1).mean(0).expand_as", ".mean(0).expand_as"),
+        "channels": (".flatten(0, 1).mean(0).expand_as", ".mean().expand_as"),
+        "all-heads": (
+            "heads[head] = heads[head].flatten(0, 1).mean(0).expand_as(heads[head])",
+            "heads = [one.flatten(0, 1).mean(0).expand_as(one) for one in heads]",
+        ),
+    },
+    "rollout": {
+        "order": ("R = (one.mean(-3) / 2 + eye / 2) @ R", "R = R @ (one.mean(-3) / 2 + eye / 2)"),
+        "no-residual": ("one.mean(-3) / 2 + eye / 2", "one.mean(-3)"),
+        "unhalved": ("one.mean(-3) / 2 + eye / 2", "one.mean(-3) + eye"),
+        "one-head": ("one.mean(-3)", "one[..., 0, :, :]"),
+    },
+    "steps_to_half": {
+        "not-squared": ("g * g", "g"),
+        "whole": ("(1 - beta2) * g", "g"),
+        "own-one": ("math.log(3 /", "math.log(4 /"),
+        "square": ("math.log(3 /", "math.log(1 /"),
+        "sign": ("math.log(3 /", "-math.log(3 /"),
+    },
+}
