@@ -1,0 +1,392 @@
+"""Lab 5: what each question is compared with, and the mistakes it knows (see labs/README.md)."""
+
+import math
+
+import torch
+from torch.nn import functional as F
+
+from attnbook.labs.question import Case, Option, Question
+
+
+def normal(numbers, *shape):
+    return torch.randn(*shape, generator=numbers).mul(100).round().div(100)
+
+
+def small(numbers, *shape):
+    """Weights of a usual size: a layer's outputs stay of order 1."""
+    return normal(numbers, *shape).mul(50).round().div(100)
+
+
+def whole(numbers, high, *shape):
+    return torch.randint(high, shape, generator=numbers)
+
+
+def windows(wrong, ids, starts, length):
+    if "one-short" in wrong:
+        length = length - 1
+    if "starts-ignored" in wrong:
+        starts = length * torch.arange(len(starts))
+    places = starts[:, None] + torch.arange(length)
+    after = places + (0 if "same" in wrong else length if "behind" in wrong else 1)
+    inputs, targets = ids[places], ids[after]
+    if "last-only" in wrong:
+        targets = targets[:, -1:]
+    if "transposed" in wrong:
+        inputs, targets = inputs.T, targets.T
+    return (targets, inputs) if "exchanged" in wrong else (inputs, targets)
+
+
+def windows_cases(numbers):
+    text = torch.randperm(60, generator=numbers)
+    return [
+        Case("three windows", (text, torch.tensor([20, 3, 31]), 5), 2),
+        Case("windows that overlap", (text.flip(0), 4 + whole(numbers, 40, 6), 7)),
+        Case("up to the last character", (text[:30], torch.tensor([25, 7]), 4)),
+    ]
+
+
+def causal_heads(wrong, x, in_weight, out_weight, H):
+    B, T, C = x.shape
+    parts = (x @ in_weight.T).split(C, -1)
+    if "mixed-heads" in wrong:  # the numbers in memory order, in the right shape
+        q, k, v = (part.reshape(B, H, T, C // H) for part in parts)
+    else:
+        q, k, v = (part.reshape(B, T, H, C // H).transpose(1, 2) for part in parts)
+    scores = q @ k.mT
+    if "unscaled" not in wrong:
+        scores = scores / math.sqrt(C if "scale-width" in wrong else C // H)
+    see = torch.ones(T, T, dtype=torch.bool).tril(-1 if "not-itself" in wrong else 0)
+    see = ~see if "polarity" in wrong else see
+    if "future" in wrong:
+        weights = scores.softmax(-1)
+    elif "after" in wrong:
+        weights = scores.softmax(-1) * see
+    else:
+        weights = scores.masked_fill(~see, 0.0 if "zeros" in wrong else -math.inf).softmax(-1)
+    heads = weights @ v
+    heads = heads if "mixed-heads" in wrong else heads.transpose(1, 2)
+    heads = heads.reshape(B, T, C)
+    return heads if "no-output" in wrong else heads @ out_weight.T, weights
+
+
+def causal_heads_cases(numbers):
+    def one(B, T, C, H):
+        return (
+            normal(numbers, B, T, C),
+            small(numbers, 3 * C, C),
+            small(numbers, C, C),
+            H,
+        )
+
+    return [
+        Case("two heads", one(1, 5, 6, 2), 2),
+        Case("three heads", one(2, 4, 12, 3)),
+    ]
+
+
+def norm(x, gain):
+    return F.layer_norm(x, x.shape[-1:], gain)
+
+
+def decoder_block(wrong, x, gains, in_weight, out_weight, up, down, H):
+    def attention(x):
+        return causal_heads(frozenset(), x, in_weight, out_weight, H)[0]
+
+    def mlp(x):
+        hidden = x @ up.T
+        if "no-activation" in wrong:
+            return hidden @ down.T
+        return (hidden.relu() if "relu" in wrong else F.gelu(hidden)) @ down.T
+
+    def step(part, stream, asked, gain, alone):
+        """The stream after one part, which read `asked`; `alone`, the part takes its place."""
+        if "post-norm" in wrong:
+            return norm(stream + part(asked), gain)
+        if "stream-normed" in wrong:
+            return norm(stream, gain) + part(norm(asked, gain))
+        found = part(norm(asked, gain))
+        return found if alone else stream + found
+
+    alone, side_by_side = "no-way-around" in wrong, "side-by-side" in wrong
+    after = step(attention, x, x, gains[0], alone)
+    gain = gains[0 if "same-gain" in wrong else 1]
+    return step(mlp, after, x if side_by_side else after, gain, alone and not side_by_side)
+
+
+def decoder_block_cases(numbers):
+    def one(B, T, C, H, hidden):
+        weights = [(3 * C, C), (C, C), (hidden, C), (C, hidden)]
+        gains = 1 + small(numbers, 2, C)
+        x = 1 + 2 * normal(numbers, B, T, C)
+        return x, gains, *(small(numbers, *shape) for shape in weights), H
+
+    return [
+        Case("two heads", one(1, 4, 6, 2, 8), 2),
+        Case("a batch", one(2, 3, 8, 4, 5)),
+    ]
+
+
+def next_losses(wrong, logits, targets):
+    if "shifted-again" in wrong:
+        logits, targets = logits[:, :-1], targets[:, 1:]
+    axis = 1 if "axis" in wrong else -1
+    log_p = logits.log_softmax(axis)
+    if "overflow" in wrong and "underflow" in wrong:
+        log_p = (logits.exp() / logits.exp().sum(axis, keepdim=True)).log()
+    elif "overflow" in wrong:
+        log_p = logits - logits.exp().sum(axis, keepdim=True).log()
+    elif "underflow" in wrong:
+        log_p = logits.softmax(axis).log()
+    if "not-normalised" in wrong:
+        log_p = logits
+    losses = -log_p.gather(-1, targets[..., None])[..., 0]
+    losses = losses / math.log(2) if "bits" in wrong else losses
+    losses = -losses if "sign" in wrong else losses
+    return losses.mean() if "averaged" in wrong else losses
+
+
+def next_losses_cases(numbers):
+    def one(B, T, V):
+        return 2 * normal(numbers, B, T, V), whole(numbers, V, B, T)
+
+    hopeless, targets = one(2, 5, 6)
+    hopeless = hopeless.scatter(-1, targets[..., None], -150.0)
+    large = normal(numbers, 2, 5, 4) + 200, whole(numbers, 4, 2, 5)
+    return [
+        Case("one window", one(1, 12, 5), 2),
+        Case("a batch", one(3, 4, 6)),
+        Case(
+            "characters that were held to be impossible",
+            (hopeless, targets),
+            robust=True,
+        ),
+        Case("large logits", large, robust=True),
+    ]
+
+
+def next_distribution(wrong, logits, temperature, p):
+    warmed = logits * temperature if "multiplied" in wrong else logits / temperature
+    warmed = logits if "temperature-ignored" in wrong else warmed
+    ranked = (logits if "cut-first" in wrong else warmed).softmax(-1)
+    ordered, which = ranked.sort(-1, descending=True)
+    total = ordered.cumsum(-1)
+    keep = ordered >= p if "each" in wrong else total - ordered < p
+    keep = total <= p if "too-few" in wrong else keep
+    here = torch.zeros_like(keep).scatter(-1, which, keep)
+    if "overflow" in wrong:
+        chances = warmed.exp() * here / (warmed.exp() * here).sum(-1, keepdim=True)
+    else:
+        chances = warmed.masked_fill(~here, -math.inf).softmax(-1)
+    if "not-shared" in wrong:
+        chances = warmed.softmax(-1) * here
+    return chances.gather(-1, which) if "sorted" in wrong else chances
+
+
+def apart(numbers, B, V):
+    """Logits of which no two are nearly equal: nobody has to decide about ties."""
+    levels = torch.stack([torch.randperm(V, generator=numbers) for _ in range(B)])
+    return (0.5 * levels + 0.3 * torch.rand(B, V, generator=numbers)).mul(100).round().div(100)
+
+
+def next_distribution_cases(numbers):
+    return [
+        Case("two rows, a little colder", (apart(numbers, 2, 7), 0.8, 0.85), 2),
+        Case("hot", (apart(numbers, 3, 6), 2.0, 0.6)),
+        Case("nothing cut off", (apart(numbers, 2, 5), 1.5, 1.0)),
+        Case("cut very short", (apart(numbers, 3, 5), 0.5, 0.2)),
+        Case("nearly no temperature", (apart(numbers, 2, 6), 0.01, 0.9), robust=True),
+    ]
+
+
+def append_next(wrong, tokens, chances, luck, length):
+    if "same-luck" in wrong:
+        luck = luck[:1].expand_as(luck)
+    new = (chances.cumsum(-1) <= luck[:, None]).sum(-1)
+    if "greedy" in wrong:
+        new = chances.argmax(-1)
+    if "one-early" in wrong:
+        new = new - 1
+    if "crop-first" in wrong:
+        tokens = tokens[:, -length:]
+    parts = (new[:, None], tokens) if "in-front" in wrong else (tokens, new[:, None])
+    longer = torch.cat(parts, 1)
+    if {"no-crop", "crop-first"} & wrong:
+        return longer
+    return longer[:, :length] if "wrong-end" in wrong else longer[:, -length:]
+
+
+def append_next_cases(numbers):
+    def one(B, T, V, length):
+        shares = 5 + whole(numbers, 20, B, V)
+        chances = (100 * shares / shares.sum(-1, keepdim=True)).floor()
+        chances[:, -1] += 100 - chances.sum(-1)  # whole per cents: luck lies between their sums
+        luck = (whole(numbers, 100, B) + 0.5) / 100
+        return whole(numbers, V, B, T), chances / 100, luck, length
+
+    return [
+        Case("a full window", one(6, 5, 7, 5), 2),
+        Case("a window with room", one(8, 3, 6, 9)),
+        Case("more than a window", one(5, 7, 5, 4)),
+    ]
+
+
+QUESTIONS = {
+    "windows": Question(
+        windows,
+        windows_cases,
+        {
+            "same": "the targets are the inputs; they are what comes one later",
+            "one-short": "the windows are one too short: length + 1 characters are needed for "
+            "inputs and targets of `length`",
+            "behind": "the targets are the characters behind the window; each target comes one "
+            "after its own input",
+            "last-only": "only the last position has a target; each position has one",
+            "exchanged": "inputs and targets are exchanged",
+            "starts-ignored": "`starts` is not used: the windows stand one after another",
+            "transposed": "positions and windows are exchanged: a row is a window",
+        },
+    ),
+    "causal_heads": Question(
+        causal_heads,
+        causal_heads_cases,
+        {
+            "future": "a position sees what comes after it: the causal mask is missing",
+            "not-itself": "a position does not see itself; it may",
+            "polarity": "the mask keeps what it should hide: only what comes later is seen",
+            "zeros": "hidden scores are set to 0, and e⁰ is 1; set them to −∞",
+            "after": "the mask comes after the softmax: rows of weights no longer sum to 1",
+            "unscaled": "scores not divided by √D",
+            "scale-width": "scores divided by √C, the width of all heads, instead of √D, the width "
+            "of one",
+            "mixed-heads": "heads cut out by reshape alone: each mixes several positions",
+            "no-output": "the heads are not multiplied by the output matrix",
+        },
+        banned=("scaled_dot_product_attention", "MultiheadAttention"),
+    ),
+    "decoder_block": Question(
+        decoder_block,
+        decoder_block_cases,
+        {
+            "post-norm": "the norm stands behind the sum; it belongs on what a part reads",
+            "stream-normed": "x itself is normalised before something is added to it; only the "
+            "copy that a part reads is normalised",
+            "no-way-around": "what a part finds takes the place of x; it is added to x",
+            "side-by-side": "the MLP reads what the attention read; it reads the sum after it",
+            "same-gain": "the second norm has the gain of the first",
+            "relu": "the MLP has a ReLU; it should be GELU",
+            "no-activation": "the MLP has no activation",
+        },
+    ),
+    "next_losses": Question(
+        next_losses,
+        next_losses_cases,
+        {
+            "sign": "the sign is wrong: a loss is minus a logarithm, and never below 0",
+            "bits": "the losses are in bits, by logarithms to base 2; they should be in nats",
+            "not-normalised": "minus the logit is no loss: the logarithm of the sum over all "
+            "characters is missing",
+            "averaged": "the losses are averaged; keep one for each position",
+            "shifted-again": "targets are moved by one once more; `windows` has done so",
+            "axis": "softmax over the positions instead of over the characters (the last axis)",
+            "overflow": "the exponential overflows for large logits: subtract the largest first",
+            "underflow": "a probability becomes 0 before its logarithm is taken, and the loss "
+            "infinite: stay with logarithms",
+        },
+        banned=("cross_entropy", "CrossEntropyLoss", "cross_entropy_loss", "nll_loss"),
+    ),
+    "next_distribution": Question(
+        next_distribution,
+        next_distribution_cases,
+        {
+            "multiplied": "logits multiplied by the temperature; they are divided by it",
+            "temperature-ignored": "the temperature is not used",
+            "cut-first": "it is decided before the temperature what is kept; the temperature comes "
+            "first",
+            "too-few": "the character with which the sum reaches p is cut off; it stays",
+            "each": "each character's own probability is compared with p; the sum down to it is",
+            "not-shared": "what is left does not sum to 1",
+            "sorted": "the probabilities are sorted; each belongs back in the place of its "
+            "character",
+            "overflow": "the exponential overflows at low temperatures: subtract the largest first",
+        },
+    ),
+    "append_next": Question(
+        append_next,
+        append_next_cases,
+        {
+            "greedy": "the likeliest character is taken, whatever `luck` says",
+            "one-early": "the character just before the right one is taken: count those whose sum "
+            "is not above `luck`",
+            "same-luck": "all rows have the luck of the first one",
+            "no-crop": "the result is not cut to the window",
+            "crop-first": "cut first and longer by one afterwards: append, then cut",
+            "wrong-end": "the beginning is kept and the end cut off; keep the end",
+            "in-front": "the new character stands in front; it belongs at the end",
+        },
+    ),
+}
+
+CHOICES = {
+    "block": {
+        "in turn": Option(),
+        "side by side": Option(
+            text={
+                "$y = x + \\text{attention}(\\text{norm}(x))$, then $y + \\text{mlp}(\\text{norm}"
+                "(y))$": "$x + \\text{attention}(\\text{norm}(x)) + \\text{mlp}(\\text{norm}(x))$",
+                "One after the other, as in GPT-2.": "Side by side, as in GPT-J and PaLM: both "
+                "read the same x.",
+                "inner = norm(y, gains[1]) @ up.T": "inner = norm(x, gains[1]) @ up.T",
+            },
+            flips={
+                "decoder_block": {
+                    "side-by-side": "the MLP reads the sum after the attention; here both read x"
+                }
+            },
+        ),
+    },
+    "unit": {
+        "nats": Option(),
+        "bits": Option(
+            text={
+                "nats": "bits",
+                "$-\\ln p$": "$-\\log_2 p$",
+                "    return normaliser - of_target": "    return (normaliser - of_target) / "
+                "math.log(2)",
+            },
+            flips={
+                "next_losses": {
+                    "bits": "the losses are in nats, by natural logarithms; they should be in bits"
+                }
+            },
+        ),
+    },
+    "cut": {
+        "after the temperature": Option(),
+        "before the temperature": Option(
+            text={
+                "First the temperature, then the cut:": "First the cut, then the temperature:",
+                "with the probabilities after the temperature": "with the probabilities before "
+                "the temperature (that is, at 1)",
+                "ranked, which = colder.softmax(": "ranked, which = logits.softmax(",
+            },
+            flips={
+                "next_distribution": {
+                    "cut-first": "it is decided after the temperature what is kept; here the cut "
+                    "comes first"
+                }
+            },
+        ),
+    },
+    "numbers": {
+        "3.0, 2.2, 1.6": Option(),
+        "2.8, 2.0, 1.4": Option(
+            text={
+                "3.0 after one character, 2.2 after two and 1.6": "2.8 after one character, 2.0 "
+                "after two and 1.4",
+                "1.66 and 1.85": "1.46 and 1.65",
+                "3.0 + 2.2 + 30 · 1.6": "2.8 + 2.0 + 30 · 1.4",
+                "6 · 1.6": "6 · 1.4",
+            }
+        ),
+    },
+}
