@@ -110,22 +110,56 @@ def test_what_is_stored_is_not_graded_again(graded, root, monkeypatch):
     assert same == [{k: v for k, v in row.items() if k != "seconds"} for row in rows(out)]
 
 
-def test_points_for_written_answers_are_taken_over(lab, grader, tmp_path):
-    nothing = {"points": 0, "text": "", "mistakes": []}
-    row = {"file": "a.ipynb", "student": "", "status": "graded", "reason": "", "review": []}
-    row |= {"seconds": 1}
-    row |= {"questions": {asked.name: dict(nothing) for asked in lab.asked}}
-    row |= {"answers": {"7": "Variances add.", "8": ""}}
-    one = submissions.Submission("a.ipynb", b"")
-    out = tmp_path / "grades.csv"
-    report.write(lab, [one], [row], out)
-    assert rows(out)[0]["scale"] == "" and rows(out)[0]["open"] == "1"
-    assert rows(out)[0]["nothing to see"] == "0"
-    table = tmp_path / "grades" / "written.csv"
+@pytest.fixture
+def read_by_hand(lab, tmp_path):
+    """A reported file with one written answer: its table of grades, and the one to fill in."""
+
+    def report_again():
+        nothing = {"points": 0, "text": "", "mistakes": []}
+        row = {"file": "a.ipynb", "student": "", "status": "graded", "reason": "", "review": []}
+        row |= {"questions": {asked.name: dict(nothing) for asked in lab.asked}, "seconds": 1}
+        row |= {"answers": {"7": "Variances add.", "8": ""}}
+        report.write(lab, [submissions.Submission("a.ipynb", b"")], [row], tmp_path / "grades.csv")
+        return rows(tmp_path / "grades.csv")[0]
+
+    report_again()
+    return report_again, tmp_path / "grades" / "written.csv"
+
+
+def test_points_for_written_answers_are_taken_over(read_by_hand):
+    again, table = read_by_hand
+    row = again()
+    assert row["scale"] == "" and row["open"] == "1" and row["nothing to see"] == "0"
     assert "variances add" in rows(table)[0]["rubric"]
     table.write_text(table.read_text().replace("scale,,2", "scale,1.5,2"))
-    report.write(lab, [one], [row], out)
-    assert rows(out)[0]["scale"] == "1.5" and rows(out)[0]["points"] == "1.5"
+    assert again()["scale"] == "1.5" and again()["points"] == "1.5"
+
+
+def test_a_table_from_a_spreadsheet_with_semicolons_is_read(read_by_hand):
+    again, table = read_by_hand
+    lines = list(csv.reader(io.StringIO(table.read_text(), newline="")))
+    lines[1][2] = "1,5"
+    text = io.StringIO(newline="")
+    csv.writer(text, delimiter=";").writerows(lines)
+    table.write_text(text.getvalue(), encoding="utf-8-sig")
+    assert again()["scale"] == "1.5"
+
+
+@pytest.mark.parametrize("points", ["two", "3", "-1", "1.5.2"])
+def test_points_that_are_none_are_refused_before_anything_is_written(points, read_by_hand):
+    again, table = read_by_hand
+    text = table.read_text().replace("scale,,2", f"scale,{points},2")
+    table.write_text(text)
+    with pytest.raises(ValueError, match=r"a.ipynb, scale: '.*' is not a number of points"):
+        again()
+    assert table.read_text() == text
+
+
+def test_points_of_a_file_that_is_not_here_now_stay(read_by_hand):
+    again, table = read_by_hand
+    table.write_text(table.read_text() + "gone.ipynb,scale,2,2,Long ago.,\n")
+    again()
+    assert rows(table)[-1] == rows(table)[-1] | {"file": "gone.ipynb", "points": "2"}
 
 
 def test_a_fault_of_ours_costs_one_row_no_points(grader, tmp_path, monkeypatch):

@@ -1,16 +1,14 @@
 """What a lecturer takes home: tables for the learning platforms, pages for students, a summary."""
 
-import csv
 import html
-import io
 import re
 from collections import Counter
 from pathlib import Path
 
+from attnbook.labs import written
 from attnbook.labs.grade import store
+from attnbook.labs.written import table
 
-BY_HAND = "graded by hand."
-WRITTEN = ["file", "question", "points", "of", "answer", "rubric"]
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
@@ -33,9 +31,9 @@ def write(lab, submissions, rows, out, missing=()):
     out = Path(out)
     folder = out.with_suffix("")
     (folder / "feedback").mkdir(parents=True, exist_ok=True)
-    others = take_over(lab, rows, folder / "written.csv")
+    others = written.take_over(lab, rows, folder / "written.csv")
     people = [one.student for one in submissions]
-    store(folder / "written.csv", written(lab, rows, others))
+    store(folder / "written.csv", written.answers(lab, rows, others))
     store(folder / "moodle.csv", moodle(lab, people, rows))
     store(folder / "canvas.csv", canvas(lab, people, rows))
     for number, row in enumerate(rows, start=1):
@@ -43,22 +41,6 @@ def write(lab, submissions, rows, out, missing=()):
         store(folder / "feedback" / f"{number:03}-{name}.html", feedback(lab, row))
     store(folder / "summary.html", summary(lab, rows, missing))
     store(out, grades(lab, people, rows))
-
-
-def table(head, lines):
-    """A CSV. A cell that a spreadsheet would take for a formula is made plain text."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    for line in [head, *lines]:
-        writer.writerow([safe(cell) for cell in line])
-    return text.getvalue()
-
-
-def safe(cell):
-    if not isinstance(cell, str):
-        return "" if cell is None else f"{cell:g}"
-    cell = cell.encode("utf-8", "replace").decode()
-    return "'" + cell if cell[:1] in tuple("=+-@\t\r") and cell else cell.replace("\0", "")
 
 
 def total(row):
@@ -107,70 +89,6 @@ def canvas(lab, people, rows):
         for (name, number), row in zip(people, rows, strict=True)
     ]
     return table(head, [["    Points Possible", "", "", "", "", worth(lab)], *lines])
-
-
-def written(lab, rows, others=()):
-    """One line for each written answer; the lecturer fills in the points and runs `grade` again.
-
-    `others` are lines about files that are not here now; they stay.
-    """
-    lines = []
-    for row in rows:
-        for asked in lab.of(row["student"]).asked:
-            if not asked.code and str(asked.number) in row["answers"]:
-                answer = row["answers"][str(asked.number)].strip()
-                question = row["questions"][asked.name]
-                points = question["points"] if question["text"] == BY_HAND else None
-                lines.append([row["file"], asked.name, points, asked.points, answer, asked.rubric])
-    return table(WRITTEN, [*lines, *others])
-
-
-def filled_in(path):
-    """The lines of the table of written answers, {(file, question): line}."""
-    if not path.exists():
-        return {}
-    text = path.read_text(encoding="utf-8-sig")
-    first = text.split("\n", 1)[0]
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count))
-    if not set(WRITTEN) <= set(reader.fieldnames or []):
-        raise ValueError(f"{path} has the columns {reader.fieldnames}; it needs {WRITTEN}")
-    return {(line["file"], line["question"]): line for line in reader}
-
-
-def points_in(line, of, path):
-    """The points a lecturer has filled in, or None; a ValueError if there is something else."""
-    text = (line["points"] or "").strip().replace(",", ".")
-    if not text:
-        return None
-    if not re.fullmatch(r"\d+(\.\d*)?", text) or float(text) > of:
-        about = f"{path}: {line['file']}, {line['question']}"
-        raise ValueError(f"{about}: {text!r} is not a number of points from 0 to {of}")
-    return float(text)
-
-
-def take_over(lab, rows, path):
-    """Points that a lecturer has written into the table of written answers. Blank answers get 0.
-
-    Returns the table's lines about files that are not among the rows.
-    """
-    given = filled_in(path)
-    for row in rows:
-        for asked in lab.asked:
-            if asked.code:
-                continue
-            question = row["questions"][asked.name]
-            answer = row["answers"].get(str(asked.number), "")
-            line = given.pop((safe(row["file"]), asked.name), None)
-            points = points_in(line, asked.points, path) if line else None
-            if points is not None:
-                question |= {"points": points, "text": BY_HAND}
-            elif row["status"] == "error":
-                continue
-            elif not re.sub(r"\*Write your answer here.*?\*", "", answer).strip():
-                question |= {"points": 0, "text": row["reason"] or "not answered."}
-            else:
-                question |= {"points": None, "text": "will be read by a person."}
-    return [[line[name] for name in WRITTEN] for line in given.values()]
 
 
 def feedback(lab, row):
