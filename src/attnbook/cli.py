@@ -63,7 +63,10 @@ def parser():
     one.add_argument("--pip", default="", help="more arguments for pip, as an index without CUDA")
     one = command("nbgrader", run_nbgrader, "write a source notebook for nbgrader, with solutions")
     one.add_argument("--to", type=Path, required=True, help="the course's folder source/")
-    command("probes", run_probes, "store what the students' checks compare with")
+    one = commands.add_parser("probes", help="store what the students' checks compare with")
+    one.add_argument("lab", help="number of the lab, or: chapters")
+    one.add_argument("--labs", type=Path, default="labs", help="folder with the labs' sources")
+    one.set_defaults(run=run_probes)
     return top
 
 
@@ -113,4 +116,10 @@ def run_nbgrader(options):
 
 
 def run_probes(options):
-    print(probes.write(source.find(options.lab, options.labs)))
+    if options.lab == "chapters":
+        exercises = source.module(options.labs / "chapters.py").QUESTIONS
+        print(probes.store(probes.FOLDER / "chapters.probes.gz", "chapters", exercises, {}))
+    elif options.lab.isdigit():
+        print(probes.write(source.find(options.lab, options.labs)))
+    else:
+        raise ValueError(f"{options.lab!r} is neither the number of a lab nor: chapters")
