@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections import Counter
 from pathlib import Path
@@ -45,7 +46,8 @@ def submission(lab, chance):
         if name not in lab03.RIGHT or list(lab03.RIGHT).index(name) >= done:
             continue
         wrong = [code for other, code, _ in lab03.WRONG if other == name]
-        cell.source = chance.choice(wrong if chance.random() < 0.2 else lab03.RIGHT[name])
+        code = chance.choice(wrong if chance.random() < 0.2 else lab03.RIGHT[name])
+        cell.source = textwrap.dedent(code)
         if hostile and name == "scores":
             cell.source = test_hostile.DEF + test_hostile.TRIES[hostile]
     return nbformat.writes(notebook).encode()
