@@ -74,6 +74,8 @@ def tried(sheet, function):
                 result = outcome(function, given)
         except Late:
             return f"on the case “{case.name}” it takes too long; is there an endless loop?"
+        except NotImplementedError:
+            return "not yet implemented."
         except BaseException as error:
             result = f"{type(error).__name__}: {error}"
         if result == "TypeError: numbers are needed, not object":
