@@ -30,15 +30,16 @@ def additive_scores(wrong, query, keys, to_query, to_key, v):
         to_query, to_key = to_query.T, to_key.T
     asked, told = query @ to_query.T, keys @ to_key.T
     asked = asked if "query-to-place" in wrong else asked[:, None]
-    if "apart" in wrong:
-        inner = asked.tanh() + told.tanh()
+    if {"apart", "query-tanh"} & wrong:
+        inner = asked.tanh() + (told.tanh() if "apart" in wrong else told)
     else:
         inner = asked * told if "product" in wrong else asked + told
         inner = inner if {"no-tanh", "tanh-last"} & wrong else inner.tanh()
-    scores = inner @ v
+    scores = inner.sum(-1) if "v-left-out" in wrong else inner @ v
     if "tanh-last" in wrong:
         scores = scores.tanh()
-    return scores / math.sqrt(len(v)) if "scaled" in wrong else scores
+    scores = scores / math.sqrt(len(v)) if "scaled" in wrong else scores
+    return scores.softmax(-1) if "softmax" in wrong else scores
 
 
 def additive_cases(numbers):
@@ -56,16 +57,19 @@ def look_back(wrong, scores, states, mask):
     seen = ~mask if "polarity" in wrong else mask
     if "mask-ignored" in wrong:
         seen = torch.ones_like(mask)
-    hidden = 0.0 if "zero-score" in wrong else -math.inf
-    fill = scores if "after" in wrong else scores.masked_fill(~seen, hidden)
+    hidden = 0.0 if "zero-score" in wrong else -100.0 if "finite" in wrong else -math.inf
+    late = {"after", "repaired"} & wrong
+    fill = scores if late else scores.masked_fill(~seen, hidden)
     axis = 0 if "axis" in wrong else -1
     if "no-shift" in wrong:
         powers = fill.exp()
         weights = powers / powers.sum(axis, keepdim=True)
     else:
         weights = fill.softmax(axis)
-    if "after" in wrong:
+    if late:
         weights = weights * seen
+    if "repaired" in wrong:
+        weights = weights / weights.sum(axis, keepdim=True)
     mixing = seen / seen.sum(-1, keepdim=True) if "mean" in wrong else weights
     context = torch.einsum("bt,btc->bc", mixing, states)
     return (weights, context) if "results-order" in wrong else (context, weights)
@@ -78,7 +82,8 @@ def look_back_cases(numbers):
         filled(numbers, 2, 6),
     )
     scores = normal(numbers, 2, 5), normal(numbers, 3, 4), normal(numbers, 2, 6)
-    large_scores = torch.where(large, 50 * scores[2].abs() + 100, scores[2])
+    far = (50 * scores[2].abs() + 150) * torch.tensor([[1.0], [-1.0]])
+    far_scores = torch.where(large, far, scores[2])
     return [
         Case(
             "padding with low scores",
@@ -86,7 +91,7 @@ def look_back_cases(numbers):
             2,
         ),
         Case("padding", (scores[1], normal(numbers, 3, 4, 5), some)),
-        Case("large scores", (large_scores, normal(numbers, 2, 6, 3), large), robust=True),
+        Case("scores far from 0", (far_scores, normal(numbers, 2, 6, 3), large), robust=True),
     ]
 
 
@@ -97,14 +102,15 @@ def gru_step(wrong, x, s, W, U, b):
     (Wr, Wz, Wn), (Ur, Uz, Un), (br, bz, bn) = (
         [part.chunk(3)[n] for n in blocks] for part in (W, U, b)
     )
-    r, z = (
-        torch.sigmoid(x @ Wr.T + s @ Ur.T + br),
-        torch.sigmoid(x @ Wz.T + s @ Uz.T + bz),
-    )
+    r, z = x @ Wr.T + s @ Ur.T + br, x @ Wz.T + s @ Uz.T + bz
+    if "no-sigmoid" not in wrong:
+        r, z = torch.sigmoid(r), torch.sigmoid(z)
     if "no-reset" in wrong:
         r = torch.ones_like(r)
     remembered = (r * s) @ Un.T if "reset-first" in wrong else r * (s @ Un.T)
-    inner = x @ Wn.T + remembered + bn
+    inner = x @ Wn.T + remembered + (r * bn if "bias-inside" in wrong else bn)
+    if "on-input" in wrong:
+        inner = r * (x @ Wn.T) + s @ Un.T + bn
     squash = torch.sigmoid if "sigmoid" in wrong else torch.tanh
     n = inner if "no-tanh" in wrong else squash(inner)
     return z * n + (1 - z) * s if "renew" in wrong else z * s + (1 - z) * n
@@ -128,8 +134,13 @@ def decoder_step(wrong, y, s, states, mask, to_query, to_key, v, W, U, b):
     context, weights = look_back(wrong & {"mask-ignored"}, scores, mixed, mask)
     both = [context, y] if "context-first" in wrong else [y, context]
     new = gru_step(wrong & {"renew"}, torch.cat(both, -1), s, W, U, b)
+    if "asks-after" in wrong:
+        scores = additive_scores(set(), new, states, to_query, to_key, v)
+        context, weights = look_back(wrong & {"mask-ignored"}, scores, mixed, mask)
     if "old-state" in wrong:
         new = s
+    if "state-last" in wrong:
+        return context, weights, new
     return (new, weights, context) if "results-order" in wrong else (new, context, weights)
 
 
@@ -155,13 +166,15 @@ def teacher_forced(wrong, target, begin, s, states, mask, *weights):
     start = s
     for i in range(target.shape[1]):
         y = first if i == 0 else target[:, i - 1]
-        if "unshifted" in wrong:
+        if "unshifted" in wrong or ("skipped" in wrong and i > 0):
             y = target[:, i]
+        if "no-begin" in wrong and i == 0:
+            y = target[:, -1]
         if "always-begin" in wrong:
             y = first
         old = start if "state-lost" in wrong else s
         s, *looked = decoder_step(
-            wrong & {"renew", "context-first"}, y, old, states, mask, *weights
+            wrong & {"renew", "context-first", "mask-ignored"}, y, old, states, mask, *weights
         )
         steps.append((old if "old-states" in wrong else s, *looked))
     axis = 0 if "steps-first" in wrong else 1
@@ -194,7 +207,12 @@ def read_alignment(wrong, weights, target_mask):
         coverage = counted.sum(-1)
     else:
         coverage = counted.mean(1) if "coverage-mean" in wrong else counted.sum(1)
-    return weights.argmax(1 if "place-axis" in wrong else -1), spread, coverage
+    place = weights.argmax(1 if "place-axis" in wrong else -1)
+    if "value" in wrong:
+        place = weights.amax(1 if "place-axis" in wrong else -1)
+    if "blanked" in wrong:
+        place, spread = place * target_mask, spread * target_mask
+    return (spread, place, coverage) if "results-order" in wrong else (place, spread, coverage)
 
 
 def looks(numbers, B, Tq, Tk):
@@ -227,7 +245,10 @@ QUESTIONS = {
             "no-tanh": "there is no tanh between the sum and v",
             "tanh-last": "the tanh is taken of the score; it belongs inside, before v",
             "apart": "query and key go through the tanh apart from each other; add them first",
+            "query-tanh": "the tanh is taken of the query alone; it is taken of the sum",
             "product": "query and key are multiplied; they are added",
+            "v-left-out": "the numbers after the tanh are summed as they are; v weighs them",
+            "softmax": "a softmax is taken; the scores themselves are returned",
             "scaled": "divided by √A, as a dot product would be; this score is not",
             "query-to-place": "the query of sequence n is added at place n of every sequence: give "
             "it an axis for the places, unsqueeze(1)",
@@ -244,11 +265,15 @@ QUESTIONS = {
             "zero-score": "padding has score 0, and exp(0) = 1 is no small power: −∞ hides",
             "after": "padding is set to 0 after the softmax, so the other weights no longer sum "
             "to 1",
+            "finite": "padding has a small score that is not −∞: where all other scores are lower "
+            "still, padding gets the weight",
+            "repaired": "padding takes part in the softmax, or in the largest score that is taken "
+            "off: where its scores are far above the others, 0 / 0 is left; hide it before",
             "axis": "softmax over the sequences (axis 0) instead of over the places (axis 1)",
             "mean": "the context is the plain mean of the states; it is mixed by the weights",
             "results-order": "the weights are returned first; the context comes first",
-            "no-shift": "exp of a large score overflows: take the row's largest off all its scores "
-            "before, or use softmax",
+            "no-shift": "exp of 200 overflows and exp of −200 is 0: take the row's largest off all its "
+            "scores before, or use softmax",
         },
     ),
     "gru_step": Question(
@@ -259,8 +284,11 @@ QUESTIONS = {
             "order": "the blocks of reset and update gate are exchanged: reset comes first",
             "reset-first": "the reset gate multiplies the state before the matrix; here it "
             "multiplies what the matrix makes of it",
+            "bias-inside": "the reset gate multiplies b_n too; b_n is added outside",
+            "on-input": "the reset gate multiplies what the input brings; it multiplies U_n s",
             "no-reset": "the reset gate is not used",
             "no-bias": "the bias is not added",
+            "no-sigmoid": "the gates have no sigmoid",
             "no-tanh": "the new content has no tanh",
             "sigmoid": "the new content goes through a sigmoid; it is a tanh",
         },
@@ -273,9 +301,12 @@ QUESTIONS = {
             "context-first": CONTEXT_FIRST,
             "mask-ignored": "the mask is not used: padding is looked at",
             "asks-with-token": "the embedded token asks; the query is the state before the step",
+            "asks-after": "the context and weights returned are what the new state asks for; the state "
+            "before the step asks, once",
             "projected": "what is mixed are the projected keys; the states themselves are mixed",
             "old-state": "the state before the step is returned; return the new one",
-            "results-order": "the results stand in another order than state, context, weights",
+            "results-order": "weights and context are exchanged: new state, context, weights",
+            "state-last": "the new state is returned last; it comes first",
             "renew": "in the cell: " + RENEW,
         },
         banned=("GRUCell", "gru_cell", "GRU", "gru"),
@@ -286,6 +317,9 @@ QUESTIONS = {
         {
             "unshifted": "step i reads token i, which it is to predict; it reads the one before, "
             "and the first step reads begin",
+            "skipped": "the first step reads begin, but each later step i reads token i, which it is "
+            "to predict; it reads token i − 1",
+            "no-begin": "the first step reads the last token, index −1; it reads begin",
             "always-begin": "every step reads begin; after the first one it is the true token "
             "before",
             "state-lost": "every step starts from the first state; it starts where the last one "
@@ -293,6 +327,7 @@ QUESTIONS = {
             "old-states": "the states before the steps are returned; return those after",
             "steps-first": "the axis of the steps is in front; it is the second, behind that of "
             "the sequences",
+            "mask-ignored": "the mask is not used: padding is looked at",
             "context-first": CONTEXT_FIRST,
             "renew": "in the cell: " + RENEW,
         },
@@ -306,6 +341,10 @@ QUESTIONS = {
             "negative": "the spread has the wrong sign",
             "place-axis": "the largest weight is sought among the outputs; it is the largest among "
             "the places of the source",
+            "value": "the largest weight itself is returned; the place is where it stands, argmax",
+            "results-order": "the spread is returned first; the place comes first",
+            "blanked": "place and spread are set to 0 for outputs that are padding; padding "
+            "only stays out of the coverage",
             "coverage-axis": "the coverage is summed over the places; sum over the outputs",
             "coverage-mean": "the coverage is a mean over the outputs; it is a sum",
             "padding-counts": "outputs that are padding count in the coverage",
@@ -333,8 +372,8 @@ CHOICES = {
         "token first": Option(),
         "context first": Option(
             text={
-                "the token before and the context side by side, as `[y, context]`": "the context "
-                "and the token before side by side, as `[context, y]`",
+                "the previous token and the context side by side, as `[y, context]`": "the context "
+                "and the previous token side by side, as `[context, y]`",
                 "`W` (3D, E + C)": "`W` (3D, C + E)",
                 "torch.cat([y, context], dim=-1)": "torch.cat([context, y], dim=-1)",
             },

@@ -292,7 +292,10 @@ CHANGES = {
         "no-tanh": ("torch.tanh(inner)", "inner"),
         "tanh-last": ("torch.tanh(inner) @ v", "torch.tanh(inner @ v)"),
         "apart": ("torch.tanh(inner)", "(asked.tanh()[:, None] + told.tanh())"),
+        "query-tanh": ("torch.tanh(inner)", "(torch.tanh(asked)[:, None] + told)"),
         "product": (".unsqueeze(1) + told", ".unsqueeze(1) * told"),
+        "v-left-out": ("torch.tanh(inner) @ v", "torch.tanh(inner).sum(dim=2)"),
+        "softmax": ("torch.tanh(inner) @ v", "torch.softmax(torch.tanh(inner) @ v, dim=1)"),
         "scaled": ("@ v", "@ v / math.sqrt(v.shape[0])"),
         "query-to-place": ("asked.unsqueeze(1)", "asked"),
         "swapped": (
@@ -311,6 +314,11 @@ CHANGES = {
         "after": (
             'softmax(scores.masked_fill(hidden, float("-inf")), dim=1)',
             "softmax(scores, dim=1).masked_fill(hidden, 0)",
+        ),
+        "finite": ('float("-inf")', "-20.0"),
+        "repaired": (
+            'torch.softmax(scores.masked_fill(hidden, float("-inf")), dim=1)',
+            "torch.softmax(scores, dim=1) * mask\n    w = w / w.sum(dim=1)[:, None]",
         ),
         "axis": ("dim=1", "dim=0"),
         "mean": (
@@ -331,8 +339,11 @@ CHANGES = {
             "    W, U, b = W[at], U[at], b[at]\n    Wr, Wz, Wn = W.chunk(3)",
         ),
         "reset-first": ("r * (s @ Un.T)", "(r * s) @ Un.T"),
+        "bias-inside": ("r * (s @ Un.T) + bn", "r * (s @ Un.T + bn)"),
+        "on-input": ("x @ Wn.T + r * (s @ Un.T)", "r * (x @ Wn.T) + s @ Un.T"),
         "no-reset": ("r * (s @ Un.T)", "(s @ Un.T)"),
         "no-bias": ("br, bz, bn = b.chunk(3)", "br = bz = bn = 0"),
+        "no-sigmoid": ("torch.sigmoid(", "("),
         "no-tanh": ("torch.tanh(", "("),
         "sigmoid": ("torch.tanh(", "torch.sigmoid("),
     },
@@ -340,12 +351,22 @@ CHANGES = {
         "context-first": ("[y, c]", "[c, y]"),
         "mask-ignored": (", mask)\n", ", torch.ones_like(mask))\n"),
         "asks-with-token": ("additive_scores(s, states", "additive_scores(y, states"),
+        "asks-after": (
+            "    return my_gru_step(torch.cat([y, c], -1), s, W, U, b), c, w",
+            "    s = my_gru_step(torch.cat([y, c], -1), s, W, U, b)\n"
+            "    return s, *my_look_back("
+            "my_additive_scores(s, states, to_query, to_key, v), states, mask)",
+        ),
         "projected": ("v), states, mask", "v), states @ to_key.T, mask"),
         "old-state": (
             "return my_gru_step(torch.cat([y, c], -1), s, W, U, b)",
             "return s",
         ),
         "results-order": ("b), c, w", "b), w, c"),
+        "state-last": (
+            "return my_gru_step(torch.cat([y, c], -1), s, W, U, b), c, w",
+            "return c, w, my_gru_step(torch.cat([y, c], -1), s, W, U, b)",
+        ),
         "renew": RENEW,
     },
     "teacher_forced": {
@@ -353,9 +374,18 @@ CHANGES = {
             "        before = s\n",
             "        before = s\n        y = target[:, i]\n",
         ),
+        "skipped": (
+            "        before = s\n",
+            "        before = s\n        y = target[:, i] if i else y\n",
+        ),
+        "no-begin": (
+            "        before = s\n",
+            "        before = s\n        y = target[:, i - 1]\n",
+        ),
         "always-begin": ("        y = target[:, i]\n    return", "    return"),
         "state-lost": ("before = s\n", "before = start\n"),
         "old-states": ("steps.append((s, c, w))", "steps.append((before, c, w))"),
+        "mask-ignored": ("scores.masked_fill(~mask, -math.inf)", "scores"),
         "steps-first": ("torch.stack(parts, 1)", "torch.stack(parts)"),
         "context-first": ("[y, c]", "[c, y]"),
         "renew": RENEW,
@@ -364,6 +394,12 @@ CHANGES = {
         "nats": ("torch.log2(", "torch.log("),
         "negative": ("spread = -", "spread = "),
         "place-axis": ("argmax(-1)", "argmax(1)"),
+        "value": ("weights.argmax(-1)", "weights.max(-1).values"),
+        "results-order": ("return place, spread,", "return spread, place,"),
+        "blanked": (
+            "    counted =",
+            "    place, spread = place * target_mask, spread * target_mask\n    counted =",
+        ),
         "coverage-axis": ("counted.sum(1)", "counted.sum(2)"),
         "coverage-mean": ("counted.sum(1)", "counted.mean(1)"),
         "padding-counts": ("weights * target_mask[:, :, None]", "weights"),
@@ -377,6 +413,7 @@ PAIRS = {
         ("product", "swapped"),
         ("scaled", "transposed"),
         ("apart", "scaled"),
+        ("transposed", "softmax"),
     ],
     "look_back": [
         ("polarity", "results-order"),
@@ -386,6 +423,7 @@ PAIRS = {
         ("after", "results-order"),
         ("polarity", "axis"),
         ("no-shift", "results-order"),
+        ("repaired", "results-order"),
     ],
     "gru_step": [
         ("renew", "no-bias"),
@@ -393,6 +431,8 @@ PAIRS = {
         ("no-bias", "no-tanh"),
         ("no-reset", "sigmoid"),
         ("order", "renew"),
+        ("renew", "bias-inside"),
+        ("no-sigmoid", "bias-inside"),
     ],
     "decoder_step": [
         ("context-first", "mask-ignored"),
@@ -400,12 +440,15 @@ PAIRS = {
         ("asks-with-token", "results-order"),
         ("projected", "mask-ignored"),
         ("mask-ignored", "results-order"),
+        ("mask-ignored", "state-last"),
     ],
     "teacher_forced": [
         ("unshifted", "steps-first"),
         ("always-begin", "state-lost"),
         ("old-states", "renew"),
         ("context-first", "unshifted"),
+        ("skipped", "steps-first"),
+        ("no-begin", "renew"),
         ("renew", "context-first"),
     ],
     "read_alignment": [
@@ -414,6 +457,8 @@ PAIRS = {
         ("place-axis", "coverage-mean"),
         ("negative", "zero-nan"),
         ("padding-counts", "coverage-mean"),
+        ("blanked", "zero-nan"),
+        ("nats", "results-order"),
     ],
 }
 WRONG = each_and_pairs(GOOD, CHANGES, PAIRS)
