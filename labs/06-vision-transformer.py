@@ -33,7 +33,7 @@ def patches(wrong, images, size):
         order = order.replace("rk", "kr")
     if "turned" in wrong:
         order = order.replace("ij", "ji")
-    if "channels-apart" in wrong:
+    if wrong & {"channels-apart", "channels-before"}:
         order = "c" + order.replace("c", "")
     cut = torch.einsum(f"bcrikj->b{order}", grid)
     return cut.reshape(B, -1, size * size * (1 if "channels-apart" in wrong else channels))
@@ -49,9 +49,11 @@ def patches_cases(numbers):
 
 def embed(wrong, images, filters, bias, token, positions):
     C, _, size, _ = filters.shape
-    cut = patches(wrong & {"reshape", "pixel-first"}, images, size)
-    matrix = filters.permute(0, 2, 3, 1) if "filters-order" in wrong else filters
-    x = torch.einsum("bpn,cn->bpc", cut, matrix.reshape(C, -1))
+    cut = patches(wrong - {"turned"}, images, size)
+    matrix = filters.mT if "turned" in wrong else filters
+    matrix = matrix.permute(0, 2, 3, 1) if "filters-order" in wrong else matrix
+    matrix = matrix.reshape(-1, C).T if "filters-mixed" in wrong else matrix.reshape(C, -1)
+    x = torch.einsum("bpn,cn->bpc", cut, matrix)
     x = x if "no-bias" in wrong else x + bias
     front = token[None, None].repeat(len(x), 1, 1)
     if "no-positions" in wrong:
@@ -60,6 +62,8 @@ def embed(wrong, images, filters, bias, token, positions):
         positions = torch.cat([torch.zeros(1, C), positions[1:]])
     if "shifted" in wrong:
         positions = torch.cat([torch.zeros(1, C), positions[:-1]])
+    if "bias-on-token" in wrong:
+        front = front + bias
     if "token-last" in wrong:
         return torch.cat([x, front], 1) + positions
     return torch.cat([front, x], 1) + positions
@@ -84,28 +88,35 @@ def encode(wrong, x, gains, in_weight, out_weight, up, down, H):
     late = "post-norm" in wrong
 
     def norm(x, which):
+        if ("no-norm-network" if which else "no-norm") in wrong:
+            return x
         return F.layer_norm(x, (C,), gains[0 if "same-gain" in wrong else which])
 
     y = (x if late else norm(x, 0)) @ in_weight.T
-    if "mixed-heads" in wrong:
+    if wrong & {"mixed-heads", "mixed-cut"}:
         q, k, v = (part.reshape(B, H, T, D) for part in y.chunk(3, -1))
     else:
         q, k, v = (part.reshape(B, T, H, D).transpose(1, 2) for part in y.chunk(3, -1))
-    scores = q @ k.mT / (1 if "unscaled" in wrong else math.sqrt(D))
+    scores = q @ k.mT / math.sqrt(C if "wide-scale" in wrong else D)
+    scores = q @ k.mT if "unscaled" in wrong else scores
     if "causal" in wrong:
         scores = scores.masked_fill(torch.ones(T, T).triu(1).bool(), -math.inf)
     weights = scores.softmax(-2 if "axis" in wrong else -1)
     looked = weights @ v
-    looked = looked if "mixed-heads" in wrong else looked.transpose(1, 2)
-    looked = looked.reshape(B, T, C) @ out_weight.T
-    first = looked if "no-skip" in wrong else x + looked
+    looked = looked if wrong & {"mixed-heads", "mixed-join"} else looked.transpose(1, 2)
+    looked = looked.reshape(B, T, C)
+    if "no-out" not in wrong:
+        looked = looked @ (out_weight if "out-turned" in wrong else out_weight.T)
+    kept = norm(x, 0) if "skip-normed" in wrong else x
+    first = looked if "no-skip" in wrong else kept + looked
     first = norm(first, 0) if late else first
     read = x if "beside" in wrong else first
     hidden = (read if late else norm(read, 1)) @ up.T
     hidden = F.relu(hidden) if "relu" in wrong else F.gelu(hidden)
     thought = hidden @ down.T
-    last = thought if "no-skip-network" in wrong else first + thought
-    return norm(last, 1) if late else last, weights
+    kept = norm(first, 1) if "skip-normed-network" in wrong else first
+    last = thought if "no-skip-network" in wrong else kept + thought
+    return norm(last, 1) if late else last, scores if "scores" in wrong else weights
 
 
 def encode_cases(numbers):
@@ -122,7 +133,8 @@ def encode_cases(numbers):
 
 def classify(wrong, x, gain, weight, bias):
     def norm(x):
-        return x if "no-norm" in wrong else F.layer_norm(x, x.shape[-1:], gain)
+        used = torch.ones_like(gain) if "no-gain" in wrong else gain
+        return x if "no-norm" in wrong else F.layer_norm(x, x.shape[-1:], used)
 
     def read(x):
         if "last" in wrong:
@@ -165,7 +177,8 @@ def resize_positions(wrong, table, rows, columns, new_rows, new_columns):
         if "nearest" in wrong:
             how = {"mode": "nearest"}
         grid = F.interpolate(grid[None], (new_rows, new_columns), **how)[0]
-        rest = grid.permute(1, 2, 0).reshape(-1, C)
+        grid = grid.mT if "turned-back" in wrong else grid
+        rest = grid.reshape(-1, C) if "row-mixed" in wrong else grid.flatten(1).T
     if "class-lost" in wrong:
         return rest
     return torch.cat([rest, token] if "class-last" in wrong else [token, rest])
@@ -186,8 +199,9 @@ def looked_at(wrong, weights, rows, columns, size):
     weights = weights.mT if "column" in wrong else weights
     kept = weights[..., :-1] if "own-kept" in wrong else weights[..., 1:]
     row = kept[:, 1:].mean(1) if "mean-rows" in wrong else kept[:, 0]
+    row = kept.mean(1) if "all-rows" in wrong else row
     if "not-divided" not in wrong:
-        row = row / row.sum(-1, keepdim=True)
+        row = row / row.sum(-1, keepdim=True) / (size**2 if "each-pixel" in wrong else 1)
     if "turned" in wrong:
         rows, columns = columns, rows
     grid = row.reshape(-1, rows, columns)
@@ -218,6 +232,10 @@ RESHAPE = (
     "cut by reshape alone, which takes whole rows of pixels: rows of squares and rows inside "
     "a square have to be told apart first"
 )
+BEFORE = (
+    "the axis of the channels still stands before the squares at the last reshape, so a row holds "
+    "pieces of several squares: move it behind their rows and columns"
+)
 
 QUESTIONS = {
     "patches": Question(
@@ -231,6 +249,7 @@ QUESTIONS = {
             "the first two axes of the grid",
             "turned": "each patch is turned over: inside it columns come before rows",
             "channels-apart": "each channel is cut by itself; a patch holds all channels",
+            "channels-before": BEFORE,
         },
     ),
     "embed": Question(
@@ -240,6 +259,13 @@ QUESTIONS = {
             "reshape": RESHAPE,
             "pixel-first": ORDERS,
             "filters-order": ORDERS,
+            "channels-before": BEFORE,
+            "by-column": "the patches come column by column, not row by row",
+            "turned": "patches and filters do not lie alike: in one of the two columns come before "
+            "rows",
+            "filters-mixed": "the filters were brought by reshape alone into a matrix whose first "
+            "axis is not C, which mixes different filters: make each filter a row, then transpose",
+            "bias-on-token": "the bias is added to the class token, too; it belongs to the patches",
             "no-bias": "the bias is not added",
             "no-positions": "the positions are not added",
             "token-without": "the class token gets no position; the first row of the table is its",
@@ -258,6 +284,20 @@ QUESTIONS = {
             "axis": "softmax over the queries (axis −2) instead of over the keys (axis −1)",
             "mixed-heads": "the axes of positions and heads are not exchanged: reshape alone mixes "
             "numbers of different tokens",
+            "mixed-cut": "the heads are cut by reshape alone: with H before the positions it mixes "
+            "numbers of different tokens; cut C into H and D, then exchange axes",
+            "mixed-join": "the heads are joined by reshape alone: first exchange the axes of heads "
+            "and positions back",
+            "wide-scale": "scores divided by √C, the width of a token, not by √D, that of one head",
+            "no-out": "what the heads found does not go through `out_weight`",
+            "out-turned": "`out_weight` is not transposed; square as it is, it fits either way",
+            "scores": "the scores are returned; the weights are what softmax makes of them",
+            "no-norm": "the attention reads x as it came in, without a norm",
+            "no-norm-network": "the network reads its x without a norm",
+            "skip-normed": "the attention's result is added to the normalised x; add it to x as it "
+            "came in",
+            "skip-normed-network": "the network's result is added to the normalised x; add it to x "
+            "as the attention left it",
             "no-skip": "what came in is not added to what the attention made",
             "no-skip-network": "what came in is not added to what the network made",
             "post-norm": "normalised after adding; each half normalises what it reads",
@@ -276,6 +316,7 @@ QUESTIONS = {
             "mean-all": "read from the mean over all tokens, class token included",
             "last": "read from the last token",
             "no-norm": "the tokens are not normalised",
+            "no-gain": "the gain of the norm is not used",
             "norm-after": "normalised after the mean; each token is normalised before",
             "no-bias": "the bias is not added",
             "softmax": "these are probabilities; logits are asked for, without softmax",
@@ -289,6 +330,10 @@ QUESTIONS = {
             "turned": "rows and columns exchanged when the grid was laid out",
             "channels-mixed": "the grid was laid out by reshape alone, which mixes places and "
             "channels: the axis of the channels has to be moved to the front first",
+            "turned-back": "the new grid is put in a row column by column; row by row it came, "
+            "row by row it goes",
+            "row-mixed": "the new grid was put in a row by reshape alone, which mixes places and "
+            "channels: the axis of the channels has to be moved to the end first",
             "corners": "the corners of the two grids fall together (align_corners=True); here "
             "their outer edges do (align_corners=False)",
             "nearest": "each new position is that of the nearest old one; interpolate between "
@@ -304,6 +349,7 @@ QUESTIONS = {
         {
             "mean-rows": "this is the mean over the rows of all patches; only the row of the class "
             "token is asked for",
+            "all-rows": "this is the mean over all rows, the class token's and the patches' alike",
             "column": "the weights are read the wrong way round: a row says where a token looks, a "
             "column who looks at it",
             "own-kept": "the class token's own column is still there and the last patch is "
@@ -311,6 +357,8 @@ QUESTIONS = {
             "one-head": "only the first head is used; average over the heads",
             "largest": "the largest of the heads is taken; average over them",
             "not-divided": "the weights of the patches do not sum to 1: divide by their sum",
+            "each-pixel": "the pixels of a map sum to 1; the weights of the patches should, before "
+            "they are enlarged",
             "turned": "rows and columns exchanged when the grid was laid out",
             "tiled": "the whole map is repeated; each number belongs beside itself, size times",
             "smooth": "interpolated between patches; each pixel gets the number of its patch",
@@ -342,8 +390,8 @@ CHOICES = {
         "class token": Option(),
         "mean": Option(
             text={
-                "Normalise each token, read off the class token, and multiply": "Normalise each "
-                "token, take the mean over the patches, without the class token, and multiply",
+                "read off the class token, multiply": "take the mean over the patches, without "
+                "the class token, multiply",
                 "normal[:, 0] @": "normal[:, 1:].mean(dim=1) @",
                 "Where does the class token look?": "Where do the patches look? (Your model reads "
                 "the mean over them.)",
@@ -353,12 +401,12 @@ CHOICES = {
                 "weights.mean(dim=1)[:, 0, 1:]": "weights.mean(dim=1)[:, 1:, 1:].mean(dim=1)",
                 "The class token stands in front, so with the mask it sees only itself, in every "
                 "block: the logits are the same for every picture.": "Each patch then sees only "
-                "those before it, row by row, and the first nothing but itself and the class "
-                "token. The mean still has something of every patch, but nothing is known of a "
-                "patch together with a later one where the earlier one stands.",
+                "itself, the class token and the patches before it, row by row. The mean still "
+                "depends on every patch, but what an early patch adds to it knows nothing of the "
+                "later ones.",
                 "1 point: the class token, being first, sees only itself, so nothing of the "
-                "picture is left;": "1 point: each patch sees only earlier ones, the first almost "
-                "nothing, and the mean still holds something of all;",
+                "picture is left;": "1 point: each patch sees only itself and earlier ones, so the "
+                "mean depends on all patches, but the early ones know nothing of the later;",
             },
             flips={
                 "classify": {

@@ -290,6 +290,7 @@ CHANGES = {
             "0, 2, 4, 1, 3, 5)\n    return x.reshape(B, -1, c * size * size)",
             "0, 1, 2, 4, 3, 5)\n    return x.reshape(B, -1, size * size)",
         ),
+        "channels-before": ("2, 4, 1,", "1, 2, 4,"),
     },
     "embed": {
         "reshape": (
@@ -301,6 +302,19 @@ CHANGES = {
             "stride=size).mT",
             "stride=size).mT.unflatten(-1, (channels, -1)).mT.flatten(2)",
         ),
+        "channels-before": (
+            "cut = F.unfold(images, size, stride=size).mT",
+            "cut = images.unfold(2, size, size).unfold(3, size, size)\n"
+            "    cut = cut.reshape(len(images), -1, channels * size * size)",
+        ),
+        "by-column": (
+            "cut = F.unfold(images, size, stride=size).mT",
+            "cut = F.unfold(images.mT, size, stride=size).mT\n"
+            "    cut = cut.unflatten(-1, (channels, size, size)).mT.flatten(2)",
+        ),
+        "turned": ("filters.reshape", "filters.mT.reshape"),
+        "filters-mixed": ("filters.reshape(C, -1).T", "filters.reshape(-1, C)"),
+        "bias-on-token": (" + bias", ""),
         "no-bias": (" + bias", ""),
         "no-positions": (" + positions", ""),
         "token-without": ("x = torch.cat", "x = x + positions[1:]\n    x = torch.cat"),
@@ -315,6 +329,19 @@ CHANGES = {
             "reshape(B, T, H, -1).transpose(1, 2)",
             "reshape(B, H, T, -1)",
         ),
+        "mixed-cut": (
+            "reshape(B, T, H, -1).transpose(1, 2)",
+            "reshape(B, H, T, -1)",
+        ),
+        "mixed-join": ("(w @ v).transpose(1, 2)", "(w @ v)"),
+        "wide-scale": ("math.sqrt(C / H)", "math.sqrt(C)"),
+        "no-out": (" @ out_weight.T", ""),
+        "out-turned": ("out_weight.T", "out_weight"),
+        "scores": ("return out, w", "return out, s"),
+        "no-norm": ("y = F.layer_norm(x, (C,), gains[0])", "y = x"),
+        "no-norm-network": ("y = F.layer_norm(z, (C,), gains[1])", "y = z"),
+        "skip-normed": ("y = F.layer_norm(x", "y = x = F.layer_norm(x"),
+        "skip-normed-network": ("y = F.layer_norm(z", "y = z = F.layer_norm(z"),
         "no-skip": ("z = x + a", "z = a"),
         "no-skip-network": ("out = z + F", "out = F"),
         "post-norm": ("y = F.layer_norm(x, (C,), gains[0])", "y = x"),
@@ -327,6 +354,7 @@ CHANGES = {
         "mean-all": ("x[:, 0]", "x.mean(dim=1)"),
         "last": ("x[:, 0]", "x[:, -1]"),
         "no-norm": ("x = F.layer_norm(x, x.shape[-1:], gain)", "x = x.clone()"),
+        "no-gain": (", gain)\n", ")\n"),
         "no-bias": (" + bias", ""),
         "softmax": ("return logits", "return torch.softmax(logits, -1)"),
     },
@@ -336,6 +364,8 @@ CHANGES = {
             "reshape(rows, columns, C).permute(2, 0, 1)",
             "reshape(C, rows, columns)",
         ),
+        "turned-back": ("permute(1, 2, 0)", "permute(2, 1, 0)"),
+        "row-mixed": ("grid.permute(1, 2, 0).reshape", "grid.reshape"),
         "corners": ("align_corners=False", "align_corners=True"),
         "nearest": ('mode="bilinear", align_corners=False', 'mode="nearest"'),
         "bicubic": ("bilinear", "bicubic"),
@@ -344,6 +374,8 @@ CHANGES = {
     },
     "looked_at": {
         "mean-rows": ("w[:, 0, 1:]", "w[:, 1:, 1:].mean(1)"),
+        "all-rows": ("w[:, 0, 1:]", "w[..., 1:].mean(1)"),
+        "each-pixel": ("grid = row", "grid = row / size**2\n    grid = grid"),
         "column": ("w[:, 0, 1:]", "w[:, 1:, 0]"),
         "own-kept": ("w[:, 0, 1:]", "w[:, 0, :-1]"),
         "one-head": ("weights.mean(1)", "weights[:, 0]"),
@@ -361,13 +393,20 @@ CHANGES = {
     },
 }
 PAIRS = {
-    "patches": [("pixel-first", "by-column"), ("by-column", "turned"), ("pixel-first", "turned")],
+    "patches": [
+        ("channels-before", "turned"),
+        ("pixel-first", "by-column"),
+        ("by-column", "turned"),
+        ("pixel-first", "turned"),
+    ],
     "embed": [
         ("filters-order", "no-bias"),
         ("pixel-first", "token-last"),
         ("reshape", "no-positions"),
         ("no-bias", "no-positions"),
         ("token-last", "no-bias"),
+        ("filters-mixed", "no-bias"),
+        ("bias-on-token", "filters-order"),
     ],
     "encode": [
         ("causal", "unscaled"),
@@ -378,12 +417,19 @@ PAIRS = {
         ("same-gain", "relu"),
         ("causal", "no-skip"),
         ("beside", "unscaled"),
+        ("mixed-cut", "unscaled"),
+        ("wide-scale", "out-turned"),
+        ("no-norm", "no-norm-network"),
+        ("skip-normed", "skip-normed-network"),
+        ("no-out", "scores"),
+        ("mixed-join", "relu"),
     ],
     "classify": [
         ("mean-patches", "softmax"),
         ("mean-all", "no-norm"),
         ("last", "no-bias"),
         ("no-norm", "softmax"),
+        ("no-gain", "no-bias"),
     ],
     "resize_positions": [
         ("turned", "class-last"),
@@ -391,6 +437,8 @@ PAIRS = {
         ("bicubic", "corners"),
         ("nearest", "class-lost"),
         ("corners", "class-last"),
+        ("channels-mixed", "row-mixed"),
+        ("turned-back", "class-lost"),
     ],
     "looked_at": [
         ("column", "not-divided"),
@@ -398,6 +446,8 @@ PAIRS = {
         ("one-head", "smooth"),
         ("mean-rows", "not-divided"),
         ("largest", "turned"),
+        ("all-rows", "tiled"),
+        ("each-pixel", "one-head"),
     ],
 }
 
@@ -406,6 +456,7 @@ PAIRS = {
 REPAIRED = {
     ("embed", "token-without"): ("return x + positions", "return x"),
     ("embed", "shifted"): ("return x + positions", "return x"),
+    ("embed", "bias-on-token"): ("return x + positions", "return x + bias + positions"),
     ("encode", "mixed-heads"): ("(w @ v).transpose(1, 2)", "(w @ v)"),
     ("encode", "post-norm"): (
         "z = x + a\n    y = F.layer_norm(z, (C,), gains[1])\n"
