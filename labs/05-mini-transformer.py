@@ -27,8 +27,11 @@ def windows(wrong, ids, starts, length):
     if "starts-ignored" in wrong:
         starts = length * torch.arange(len(starts))
     places = starts[:, None] + torch.arange(length)
-    after = places + (0 if "same" in wrong else length if "behind" in wrong else 1)
-    inputs, targets = ids[places], ids[after]
+    later = 0 if "same" in wrong else -1 if "before" in wrong else 1
+    after = places + (length if "behind" in wrong else later)
+    inputs, targets = (places, after) if "places" in wrong else (ids[places], ids[after])
+    if "rolled" in wrong:
+        targets = inputs.roll(-1, -1)
     if "last-only" in wrong:
         targets = targets[:, -1:]
     if "transposed" in wrong:
@@ -48,25 +51,38 @@ def windows_cases(numbers):
 def causal_heads(wrong, x, in_weight, out_weight, H):
     B, T, C = x.shape
     parts = (x @ in_weight.T).split(C, -1)
+    if "parts-per-head" in wrong:
+        parts = (x @ in_weight.T).reshape(B, T, H, 3, C // H).unbind(3)
     if "mixed-heads" in wrong:  # the numbers in memory order, in the right shape
         q, k, v = (part.reshape(B, H, T, C // H) for part in parts)
+    elif "interleaved" in wrong:
+        q, k, v = (part.reshape(B, T, C // H, H).permute(0, 3, 1, 2) for part in parts)
     else:
         q, k, v = (part.reshape(B, T, H, C // H).transpose(1, 2) for part in parts)
-    scores = q @ k.mT
+    scores = k @ q.mT if "order" in wrong else q @ k.mT
     if "unscaled" not in wrong:
-        scores = scores / math.sqrt(C if "scale-width" in wrong else C // H)
-    see = torch.ones(T, T, dtype=torch.bool).tril(-1 if "not-itself" in wrong else 0)
-    see = ~see if "polarity" in wrong else see
+        width = C if "scale-width" in wrong else C // H
+        scores = scores / (width if "no-root" in wrong else math.sqrt(width))
+    place = torch.arange(T)
+    latest = place + int("one-ahead" in wrong) - int("not-itself" in wrong)
+    see = place <= latest[:, None]
+    if "polarity" in wrong:
+        see = ~see
+    if "upside-down" in wrong:
+        see = place >= place[:, None]
+    axis = -2 if "axis" in wrong else -1
     if "future" in wrong:
-        weights = scores.softmax(-1)
+        weights = scores.softmax(axis)
     elif "after" in wrong:
-        weights = scores.softmax(-1) * see
+        weights = scores.softmax(axis) * see
     else:
-        weights = scores.masked_fill(~see, 0.0 if "zeros" in wrong else -math.inf).softmax(-1)
+        weights = scores.masked_fill(~see, 0.0 if "zeros" in wrong else -math.inf).softmax(axis)
     heads = weights @ v
-    heads = heads if "mixed-heads" in wrong else heads.transpose(1, 2)
+    heads = heads if "merged-mixed" in wrong else heads.transpose(1, 2)
     heads = heads.reshape(B, T, C)
-    return heads if "no-output" in wrong else heads @ out_weight.T, weights
+    if "no-output" in wrong:
+        return heads, weights
+    return heads @ (out_weight if "untransposed" in wrong else out_weight.T), weights
 
 
 def causal_heads_cases(numbers):
@@ -98,19 +114,22 @@ def decoder_block(wrong, x, gains, in_weight, out_weight, up, down, H):
             return hidden @ down.T
         return (hidden.relu() if "relu" in wrong else F.gelu(hidden)) @ down.T
 
-    def step(part, stream, asked, gain, alone):
-        """The stream after one part, which read `asked`; `alone`, the part takes its place."""
+    def step(part, stream, asked, gain, name):
+        """The stream after one part, which read `asked`."""
         if "post-norm" in wrong:
             return norm(stream + part(asked), gain)
         if "stream-normed" in wrong:
             return norm(stream, gain) + part(norm(asked, gain))
-        found = part(norm(asked, gain))
-        return found if alone else stream + found
+        found = part(asked if f"{name}-unnormed" in wrong else norm(asked, gain))
+        return found if f"{name}-alone" in wrong else stream + found
 
-    alone, side_by_side = "no-way-around" in wrong, "side-by-side" in wrong
-    after = step(attention, x, x, gains[0], alone)
-    gain = gains[0 if "same-gain" in wrong else 1]
-    return step(mlp, after, x if side_by_side else after, gain, alone and not side_by_side)
+    first, second = gains.flip(0) if "gains-exchanged" in wrong else gains
+    if "second-gain" in wrong:
+        first = second
+    after = step(attention, x, x, first, "attention")
+    asked = x if "side-by-side" in wrong else after
+    stream = x if "attention-lost" in wrong else after
+    return step(mlp, stream, asked, first if "same-gain" in wrong else second, "mlp")
 
 
 def decoder_block_cases(numbers):
@@ -129,7 +148,7 @@ def decoder_block_cases(numbers):
 def next_losses(wrong, logits, targets):
     if "shifted-again" in wrong:
         logits, targets = logits[:, :-1], targets[:, 1:]
-    axis = 1 if "axis" in wrong else -1
+    axis = 1 if "positions" in wrong else -1
     log_p = logits.log_softmax(axis)
     if "overflow" in wrong and "underflow" in wrong:
         log_p = (logits.exp() / logits.exp().sum(axis, keepdim=True)).log()
@@ -140,6 +159,8 @@ def next_losses(wrong, logits, targets):
     if "not-normalised" in wrong:
         log_p = logits
     losses = -log_p.gather(-1, targets[..., None])[..., 0]
+    if "probability" in wrong:
+        return (-losses).exp()
     losses = losses / math.log(2) if "bits" in wrong else losses
     losses = -losses if "sign" in wrong else losses
     return losses.mean() if "averaged" in wrong else losses
@@ -156,7 +177,7 @@ def next_losses_cases(numbers):
         Case("one window", one(1, 12, 5), 2),
         Case("a batch", one(3, 4, 6)),
         Case(
-            "characters that were held to be impossible",
+            "characters held to be impossible, with losses far above 100",
             (hopeless, targets),
             robust=True,
         ),
@@ -168,29 +189,44 @@ def next_distribution(wrong, logits, temperature, p):
     warmed = logits * temperature if "multiplied" in wrong else logits / temperature
     warmed = logits if "temperature-ignored" in wrong else warmed
     ranked = (logits if "cut-first" in wrong else warmed).softmax(-1)
-    ordered, which = ranked.sort(-1, descending=True)
+    ordered, which = ranked.sort(-1, descending="ascending" not in wrong)
     total = ordered.cumsum(-1)
     keep = ordered >= p if "each" in wrong else total - ordered < p
     keep = total <= p if "too-few" in wrong else keep
+    if "too-many" in wrong:
+        keep = torch.cat([keep[:, :1], keep[:, :-1]], 1)
     here = torch.zeros_like(keep).scatter(-1, which, keep)
+    if "unplaced" in wrong:
+        here = keep
+    if "fetched" in wrong:
+        here = keep.gather(-1, which)
+    if "no-cut" in wrong:
+        here = torch.ones_like(here)
+    warmed = logits if "forgotten" in wrong else warmed
+    warmed = warmed.softmax(-1) if "twice" in wrong else warmed
     if "overflow" in wrong:
         chances = warmed.exp() * here / (warmed.exp() * here).sum(-1, keepdim=True)
     else:
-        chances = warmed.masked_fill(~here, -math.inf).softmax(-1)
+        chances = warmed.masked_fill(~here, 0 if "zeros" in wrong else -math.inf).softmax(-1)
     if "not-shared" in wrong:
         chances = warmed.softmax(-1) * here
     return chances.gather(-1, which) if "sorted" in wrong else chances
 
 
 def apart(numbers, B, V):
-    """Logits of which no two are nearly equal: nobody has to decide about ties."""
+    """Logits of which no two are nearly equal: nobody has to decide about ties.
+
+    The rows are ever more spread out, so that not all keep equally many.
+    """
     levels = torch.stack([torch.randperm(V, generator=numbers) for _ in range(B)])
-    return (0.5 * levels + 0.3 * torch.rand(B, V, generator=numbers)).mul(100).round().div(100)
+    spread = torch.linspace(0.3, 1.8, B)[:, None]
+    logits = spread * (0.5 * levels + 0.3 * torch.rand(B, V, generator=numbers))
+    return logits.mul(100).round().div(100)
 
 
 def next_distribution_cases(numbers):
     return [
-        Case("two rows, a little colder", (apart(numbers, 2, 7), 0.8, 0.85), 2),
+        Case("six rows, colder", (apart(numbers, 6, 7), 0.5, 0.85), 2),
         Case("hot", (apart(numbers, 3, 6), 2.0, 0.6)),
         Case("nothing cut off", (apart(numbers, 2, 5), 1.5, 1.0)),
         Case("cut very short", (apart(numbers, 3, 5), 0.5, 0.2)),
@@ -201,11 +237,15 @@ def next_distribution_cases(numbers):
 def append_next(wrong, tokens, chances, luck, length):
     if "same-luck" in wrong:
         luck = luck[:1].expand_as(luck)
-    new = (chances.cumsum(-1) <= luck[:, None]).sum(-1)
+    line = chances.sort(-1, descending=True).values if "sorted" in wrong else chances
+    new = (line.cumsum(-1) <= luck[:, None]).sum(-1)
+    if "sorted" in wrong:
+        new = chances.argsort(-1, descending=True).gather(-1, new[:, None])[:, 0]
+    if "not-summed" in wrong:
+        new = (chances > luck[:, None]).int().argmax(-1)
     if "greedy" in wrong:
         new = chances.argmax(-1)
-    if "one-early" in wrong:
-        new = new - 1
+    new = new - int("one-early" in wrong) + int("one-late" in wrong)
     if "crop-first" in wrong:
         tokens = tokens[:, -length:]
     parts = (new[:, None], tokens) if "in-front" in wrong else (tokens, new[:, None])
@@ -240,6 +280,10 @@ QUESTIONS = {
             "inputs and targets of `length`",
             "behind": "the targets are the characters behind the window; each target comes one "
             "after its own input",
+            "before": "the targets come one earlier than the inputs; they are what comes one later",
+            "rolled": "the last target of each window is its first character; it is the one behind "
+            "the window",
+            "places": "these are places in the text; what stands there, `ids[…]`, is asked for",
             "last-only": "only the last position has a target; each position has one",
             "exchanged": "inputs and targets are exchanged",
             "starts-ignored": "`starts` is not used: the windows stand one after another",
@@ -252,14 +296,27 @@ QUESTIONS = {
         {
             "future": "a position sees what comes after it: the causal mask is missing",
             "not-itself": "a position does not see itself; it may",
+            "one-ahead": "a position sees the one after it: the mask begins one place too late",
             "polarity": "the mask keeps what it should hide: only what comes later is seen",
+            "upside-down": "the mask is the wrong way round: what came before is hidden, and what "
+            "comes later is seen",
             "zeros": "hidden scores are set to 0, and e⁰ is 1; set them to −∞",
             "after": "the mask comes after the softmax: rows of weights no longer sum to 1",
             "unscaled": "scores not divided by √D",
             "scale-width": "scores divided by √C, the width of all heads, instead of √D, the width "
             "of one",
+            "no-root": "scores divided by the width itself, not by its root",
+            "axis": "softmax over the positions that look instead of over those looked at (the "
+            "last axis)",
+            "order": "queries and keys are exchanged",
+            "parts-per-head": "`in_weight` is read as query, key and value of one head after "
+            "another; it has first the queries of all heads, then all keys, then all values",
+            "interleaved": "a head gets every H-th channel instead of D neighbouring ones",
             "mixed-heads": "heads cut out by reshape alone: each mixes several positions",
+            "merged-mixed": "heads put side by side by reshape alone: exchange the axes of heads "
+            "and positions first",
             "no-output": "the heads are not multiplied by the output matrix",
+            "untransposed": "`out_weight` is stored as (out, in): apply it with .T",
         },
         banned=("scaled_dot_product_attention", "MultiheadAttention"),
     ),
@@ -270,9 +327,16 @@ QUESTIONS = {
             "post-norm": "the norm stands behind the sum; it belongs on what a part reads",
             "stream-normed": "x itself is normalised before something is added to it; only the "
             "copy that a part reads is normalised",
-            "no-way-around": "what a part finds takes the place of x; it is added to x",
+            "attention-alone": "what the attention finds takes the place of x; it is added to x",
+            "mlp-alone": "what the MLP finds is returned alone; it is added to what was there",
+            "attention-lost": "at the end what the attention found is missing: the MLP's is added "
+            "to x alone",
+            "attention-unnormed": "the attention reads x itself, not a normalised copy",
+            "mlp-unnormed": "the MLP reads what is not normalised",
             "side-by-side": "the MLP reads what the attention read; it reads the sum after it",
             "same-gain": "the second norm has the gain of the first",
+            "second-gain": "the first norm has the gain of the second",
+            "gains-exchanged": "the two norms have each other's gain",
             "relu": "the MLP has a ReLU; it should be GELU",
             "no-activation": "the MLP has no activation",
         },
@@ -287,7 +351,9 @@ QUESTIONS = {
             "characters is missing",
             "averaged": "the losses are averaged; keep one for each position",
             "shifted-again": "targets are moved by one once more; `windows` has done so",
-            "axis": "softmax over the positions instead of over the characters (the last axis)",
+            "positions": "softmax over the positions instead of over the characters (the last "
+            "axis)",
+            "probability": "this is the probability of the target; its logarithm is missing",
             "overflow": "the exponential overflows for large logits: subtract the largest first",
             "underflow": "a probability becomes 0 before its logarithm is taken, and the loss "
             "infinite: stay with logarithms",
@@ -303,10 +369,20 @@ QUESTIONS = {
             "cut-first": "it is decided before the temperature what is kept; the temperature comes "
             "first",
             "too-few": "the character with which the sum reaches p is cut off; it stays",
+            "too-many": "one character more is kept than it takes to reach p",
+            "no-cut": "nothing is cut off: p is not used",
+            "ascending": "ordered from unlikely to likely; the likeliest come first",
             "each": "each character's own probability is compared with p; the sum down to it is",
             "not-shared": "what is left does not sum to 1",
             "sorted": "the probabilities are sorted; each belongs back in the place of its "
             "character",
+            "unplaced": "what is kept was found in sorted order, but is applied to the characters "
+            "as they stand: bring it back to their places",
+            "fetched": "what is kept is brought back with gather, which goes the other way: use "
+            "scatter, or gather at the argsort of the order",
+            "forgotten": "after the cut the temperature is forgotten",
+            "zeros": "logits cut off are set to 0, and e⁰ is 1; set them to −∞",
+            "twice": "probabilities go through the softmax once more; the logits should",
             "overflow": "the exponential overflows at low temperatures: subtract the largest first",
         },
     ),
@@ -317,6 +393,10 @@ QUESTIONS = {
             "greedy": "the likeliest character is taken, whatever `luck` says",
             "one-early": "the character just before the right one is taken: count those whose sum "
             "is not above `luck`",
+            "one-late": "the character just after the right one is taken",
+            "not-summed": "each character's own probability is compared with `luck`; the sum up to "
+            "it is",
+            "sorted": "the line is laid out from likely to unlikely; it begins with character 0",
             "same-luck": "all rows have the luck of the first one",
             "no-crop": "the result is not cut to the window",
             "crop-first": "cut first and longer by one afterwards: append, then cut",
@@ -333,8 +413,8 @@ CHOICES = {
             text={
                 "$y = x + \\text{attention}(\\text{norm}(x))$, then $y + \\text{mlp}(\\text{norm}"
                 "(y))$": "$x + \\text{attention}(\\text{norm}(x)) + \\text{mlp}(\\text{norm}(x))$",
-                "One after the other, as in GPT-2.": "Side by side, as in GPT-J and PaLM: both "
-                "read the same x.",
+                "One after the other, as in GPT-2.": "Side by side, as in GPT-NeoX: both read the "
+                "same x.",
                 "inner = norm(y, gains[1]) @ up.T": "inner = norm(x, gains[1]) @ up.T",
             },
             flips={
@@ -364,9 +444,9 @@ CHOICES = {
         "after the temperature": Option(),
         "before the temperature": Option(
             text={
-                "First the temperature, then the cut:": "First the cut, then the temperature:",
-                "with the probabilities after the temperature": "with the probabilities before "
-                "the temperature (that is, at 1)",
+                "with the probabilities after the temperature: first the temperature, then the "
+                "cut": "with the probabilities before the temperature, those of the logits as they "
+                "are: first the cut, then the temperature",
                 "ranked, which = colder.softmax(": "ranked, which = logits.softmax(",
             },
             flips={

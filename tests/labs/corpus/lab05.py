@@ -251,6 +251,9 @@ CHANGES = {
         "same": ("places + 1", "places"),
         "one-short": ("torch.arange(length)", "torch.arange(length - 1)"),
         "behind": ("places + 1", "places + length"),
+        "before": ("places + 1", "places - 1"),
+        "rolled": ("ids[places + 1]", "ids[places].roll(-1, 1)"),
+        "places": ("ids[places], ids[places + 1]", "places, places + 1"),
         "last-only": ("return x, y", "return x, y[:, -1:]"),
         "exchanged": ("x, y = ids", "y, x = ids"),
         "starts-ignored": (
@@ -262,7 +265,9 @@ CHANGES = {
     "causal_heads": {
         "future": ("s = s.masked_fill(~see, -math.inf)", "pass"),
         "not-itself": (".tril()", ".tril(-1)"),
+        "one-ahead": (".tril()", ".tril(1)"),
         "polarity": ("~see", "see"),
+        "upside-down": (".tril()", ".triu()"),
         "zeros": ("-math.inf", "0"),
         "after": (
             "s = s.masked_fill(~see, -math.inf)\n    w = s.softmax(-1)",
@@ -270,12 +275,21 @@ CHANGES = {
         ),
         "unscaled": (" / math.sqrt(q.shape[-1])", ""),
         "scale-width": ("math.sqrt(q.shape[-1])", "math.sqrt(C)"),
-        "mixed-heads": (
-            "(B, T, H, C // H).transpose(1, 2)\n\n\ndef join(a):\n    B, H, T, D = a.shape\n"
-            "    return a.transpose(1, 2)",
-            "(B, H, T, C // H)\n\n\ndef join(a):\n    B, H, T, D = a.shape\n    return a",
+        "no-root": ("math.sqrt(q.shape[-1])", "q.shape[-1]"),
+        "axis": ("s.softmax(-1)", "s.softmax(-2)"),
+        "order": ("q @ k.mT", "k @ q.mT"),
+        "parts-per-head": (
+            "(cut(a, H) for a in (x @ in_weight.T).chunk(3, -1))",
+            "(x @ in_weight.T).view(B, T, H, -1).transpose(1, 2).chunk(3, -1)",
         ),
+        "interleaved": (
+            "(B, T, H, C // H).transpose(1, 2)",
+            "(B, T, C // H, H).permute(0, 3, 1, 2)",
+        ),
+        "mixed-heads": ("(B, T, H, C // H).transpose(1, 2)", "(B, H, T, C // H)"),
+        "merged-mixed": ("return a.transpose(1, 2)", "return a"),
         "no-output": ("y @ out_weight.T", "y"),
+        "untransposed": ("out_weight.T", "out_weight"),
     },
     "decoder_block": {
         "post-norm": (
@@ -291,12 +305,18 @@ CHANGES = {
             "    y = norm(x + look(x, in_weight, out_weight, H)[0], gains[1])\n"
             "    return y + F.gelu(y @ up.T)",
         ),
-        "no-way-around": (
-            "x + look(norm(x, gains[0]), in_weight, out_weight, H)[0]\n    return y + ",
-            "look(norm(x, gains[0]), in_weight, out_weight, H)[0]\n    return ",
-        ),
+        "attention-alone": ("y = x + ", "y = "),
+        "mlp-alone": ("return y + ", "return "),
+        "attention-lost": ("return y + ", "return x + "),
+        "attention-unnormed": ("look(norm(x, gains[0])", "look(x"),
+        "mlp-unnormed": ("norm(y, gains[1])", "y"),
         "side-by-side": ("F.gelu(norm(y, ", "F.gelu(norm(x, "),
         "same-gain": ("gains[1]", "gains[0]"),
+        "second-gain": ("gains[0]", "gains[1]"),
+        "gains-exchanged": (
+            "    y = x",
+            "    gains = gains[[1, 0]]\n    y = x",
+        ),
         "relu": ("F.gelu", "F.relu"),
         "no-activation": ("F.gelu", ""),
     },
@@ -309,7 +329,8 @@ CHANGES = {
             "    log_p",
             "    logits, targets = logits[:, :-1], targets[:, 1:]\n    log_p",
         ),
-        "axis": ("log_softmax(-1)", "log_softmax(1)"),
+        "positions": ("log_softmax(-1)", "log_softmax(1)"),
+        "probability": ("-log_p", "log_p.exp()"),
         "overflow": (
             "logits.log_softmax(-1)",
             "logits - logits.exp().sum(-1, keepdim=True).log()",
@@ -321,12 +342,23 @@ CHANGES = {
         "temperature-ignored": ("logits / temperature", "logits"),
         "cut-first": ("z.softmax(-1).sort", "logits.softmax(-1).sort"),
         "too-few": ("- share < p", "<= p"),
+        "too-many": (
+            "    here",
+            "    keep[:, 1:] = keep[:, :-1].clone()\n    here",
+        ),
+        "no-cut": ("share < p", "share < 1"),
+        "ascending": ("descending=True", "descending=False"),
         "each": ("share.cumsum(-1) - share < p", "share >= p"),
         "not-shared": (
             "z.masked_fill(~here, -math.inf).softmax(-1)",
             "z.softmax(-1) * here",
         ),
         "sorted": ("return out", "return out.gather(1, which)"),
+        "unplaced": ("torch.zeros_like(keep).scatter(-1, which, keep)", "keep"),
+        "fetched": ("torch.zeros_like(keep).scatter(-1, which, keep)", "keep.gather(1, which)"),
+        "forgotten": ("out = z.", "out = logits."),
+        "zeros": ("-math.inf", "0"),
+        "twice": ("out = z.", "out = z.softmax(-1)."),
         "overflow": (
             "z.masked_fill(~here, -math.inf).softmax(-1)",
             "(e := z.exp() * here) / e.sum(-1, keepdim=True)",
@@ -338,6 +370,16 @@ CHANGES = {
             "chances.argmax(1, ",
         ),
         "one-early": ("keepdim=True)", "keepdim=True) - 1"),
+        "one-late": ("keepdim=True)", "keepdim=True) + 1"),
+        "not-summed": (
+            "(chances.cumsum(1) <= luck[:, None]).sum(1, ",
+            "(chances > luck[:, None]).int().argmax(1, ",
+        ),
+        "sorted": (
+            "    new = (chances.cumsum(1) <= luck[:, None]).sum(1, keepdim=True)",
+            "    share, which = chances.sort(1, descending=True)\n"
+            "    new = which.gather(1, (share.cumsum(1) <= luck[:, None]).sum(1, keepdim=True))",
+        ),
         "same-luck": ("luck[:, None]", "luck[0]"),
         "no-crop": ("longer[:, -length:]", "longer"),
         "crop-first": (
@@ -361,12 +403,15 @@ PAIRS = {
         ("not-itself", "scale-width"),
         ("zeros", "unscaled"),
         ("after", "no-output"),
-        ("polarity", "not-itself"),
         ("mixed-heads", "future"),
+        ("mixed-heads", "merged-mixed"),
+        ("order", "unscaled"),
     ],
     "decoder_block": [
         ("post-norm", "relu"),
-        ("no-way-around", "same-gain"),
+        ("attention-alone", "mlp-alone"),
+        ("attention-unnormed", "mlp-unnormed"),
+        ("attention-alone", "same-gain"),
         ("side-by-side", "no-activation"),
         ("same-gain", "relu"),
         ("stream-normed", "no-activation"),
@@ -375,7 +420,7 @@ PAIRS = {
         ("bits", "sign"),
         ("averaged", "bits"),
         ("shifted-again", "sign"),
-        ("axis", "bits"),
+        ("positions", "bits"),
         ("bits", "underflow"),
         ("averaged", "shifted-again"),
     ],
