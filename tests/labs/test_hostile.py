@@ -2,9 +2,13 @@
 
 import itertools
 import json
+import time
 
 import pytest
 from corpora import CORPORA
+
+from attnbook.labs import sandbox
+from attnbook.labs.replies import lines
 
 RIGHT = {"scores": "def scores(q, k):\n    return q @ k.mT / q.shape[-1] ** 0.5"}
 WRONG = {"scores": "def scores(q, k):\n    return q @ k.mT"}
@@ -18,6 +22,10 @@ TRIES = {
     "forks": "import os\n    while True: os.fork()",
     "memory": "return [bytearray(1 << 28) for _ in range(100)]",
     "tensors": "return torch.ones(1 << 20, 1 << 12)",
+    "shared memory": "import mmap\n    held = mmap.mmap(-1, 3 << 30)\n    block = bytes(1 << 26)\n"
+    "    for n in range(48): held[n << 26 : n + 1 << 26] = block\n    return q @ k.mT",
+    "memory of many": "import os, time\n    for _ in range(5):\n        if os.fork() == 0:\n"
+    "            held = bytearray(b'a') * (900 << 20); time.sleep(9)\n    time.sleep(9); return q",
     "large result": "return torch.ones(1 << 22)",
     "os._exit": "import os; os._exit(0)",
     "sys.exit": "raise SystemExit(0)",
@@ -95,6 +103,34 @@ def test_every_question_of_every_lab_meets_something_hostile(number, of):
 def test_patches_change_nothing(name, grade, hand_in):
     before = f"import numpy as np\n{PATCHES[name]}\n"
     assert points(grade(hand_in(WRONG, before)))["scores"] == 0
+
+
+def test_nothing_but_tmp_can_be_written_and_nobody_looked_into(walls, grade, hand_in):
+    """A folder in memory without a limit would be the whole machine's memory."""
+    code = """
+    def scores(q, k):
+        mounts = [line.split() for line in open("/proc/self/mounts")]
+        free = [m[1] for m in mounts if m[2] == "tmpfs" and m[3].startswith("rw")]
+        first = open("/proc/1/cmdline").read().split("\\0")
+        raise ValueError(f"{free} {'child.main()' in first[3]} {os.listdir('/box')}")
+    """
+    if walls:
+        text = grade(hand_in({"scores": code}, "import os"))["questions"]["scores"]["text"]
+        assert text.endswith("ValueError: ['/tmp'] True ['attnbook']")
+
+
+def test_forged_frames_are_read_in_time_and_as_text():
+    """Half characters can be written in JSON; in a page of the whole class they could not."""
+    line = b'{"name": "a", "status": "ok", "seconds": 1, "bytes": %d}\n'
+    started = time.monotonic()
+    assert list(sandbox.answers(line % 0 * 200_000)) == ["a"]
+    assert time.monotonic() - started < 20
+    half = b'{"notes": ["\\ud800", ["<b>"]]}'
+    note = sandbox.answers(line % len(half) + half)["a"]["note"]
+    assert "".join(lines(note, "notes")).encode() == b"?['<b>']"
+    assert sandbox.answers(line % -1 + half)["a"]["note"]
+    for deep in (b"[" * 90_000, b'{"a":' * 990 + b"1" + b"}" * 990):
+        str(sandbox.answers(line % len(deep) + deep)["a"]["note"])
 
 
 def broken():

@@ -8,6 +8,7 @@ plain numbers only; there is nothing in them that could be executed.
 import ctypes
 import json
 import os
+import re
 import resource
 import select
 import signal
@@ -21,7 +22,7 @@ import torch
 
 from attnbook.labs import work
 
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
 
 
 def main():
@@ -49,10 +50,13 @@ def guard():
     os.environ["HOME"] = "/tmp"
     torch.set_num_threads(1)
     if sys.platform == "linux":
+        with suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("1000")  # short of memory, end this first
         for option, value in (
             (PR_SET_PDEATHSIG, 9),
             (PR_SET_DUMPABLE, 0),
             (PR_SET_CHILD_SUBREAPER, 1),
+            (PR_SET_NO_NEW_PRIVS, 1),
         ):
             ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
@@ -75,20 +79,34 @@ def apart(question, tensors, raw, limits, out):
     os.close(writes)
     blob, status, deadline = b"", "", time.monotonic() + limits["seconds"]
     while not status:
-        left = deadline - time.monotonic()
-        if left <= 0 or not select.select([reads], [], [], left)[0]:
-            status = "timeout"
-            break
-        piece = os.read(reads, 1 << 16)
+        ready = select.select([reads], [], [], 0.1)[0]
+        piece = os.read(reads, 1 << 16) if ready else b""
         blob += piece
-        if not piece:
-            break
         if len(blob) > limits["result"]:
             status = "too much"
+        elif ready and not piece:
+            break
+        elif time.monotonic() > deadline:
+            status = "timeout"
+        elif in_use() > limits["together"]:
+            status = "memory"
     os.close(reads)
     status = status or ended(child, blob)
     sweep(child)
     return status, blob if status == "ok" else b""
+
+
+def in_use():
+    """Bytes of memory that all in this sandbox have for themselves; 0 where one cannot tell."""
+    count = 0
+    if os.environ.get("ATTNBOOK_SANDBOX") == "bwrap":
+        for path in Path("/proc").glob("[0-9]*/status"):
+            with suppress(OSError):
+                lines = re.findall(r"^Rss(?:Anon|Shmem):\s*(\d+)", path.read_text(), re.MULTILINE)
+                count += sum(map(int, lines)) * 1024
+        for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]:
+            count += int(line.split()[-2])
+    return count
 
 
 def ended(child, blob):
@@ -132,7 +150,7 @@ def restrict(limits):
         resource.RLIMIT_CPU: limits["seconds"],
         resource.RLIMIT_DATA: limits["memory"],
         resource.RLIMIT_FSIZE: limits["file"],
-        resource.RLIMIT_NOFILE: 64,
+        resource.RLIMIT_NOFILE: 32,
         resource.RLIMIT_CORE: 0,
     }
     if limits["user"] is not None:  # started by root: become a user that owns nothing

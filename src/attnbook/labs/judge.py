@@ -17,6 +17,7 @@ class Verdict:
     mistakes: tuple[str, ...] = ()
 
 
+@np.errstate(all="ignore")
 def judge(sheet, results):
     """Compare one result a case, arrays or a sentence about an error, with the sheet."""
     prints = [fingerprint(result) for result in results]

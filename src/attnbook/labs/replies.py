@@ -4,6 +4,7 @@ SAID = {
     "timeout": "it takes too long; is there an endless loop?",
     "exited": "the process ended without an answer, as after sys.exit or os._exit.",
     "too much": "its results are far larger than they should be.",
+    "memory": "its processes together take too much memory.",
 }
 
 
@@ -15,7 +16,9 @@ def carried(asked, questions, said):
         called = lines(said.get(name, {}).get("note", {}), "calls")
         called = [other for other in called if other in wrong]
         if called:
-            questions[name]["text"] += f" It calls {' and '.join(called)}: mend that first."
+            text = questions[name]["text"].rstrip()
+            text += "" if text.endswith((".", "?", "!", ")")) else "."
+            questions[name]["text"] = f"{text} It calls {' and '.join(called)}: mend that first."
 
 
 def lines(note, key):
