@@ -1,5 +1,7 @@
 """The command `attnbook`: what it writes, and one line when it cannot."""
 
+import pytest
+
 from attnbook import cli
 
 
@@ -20,3 +22,54 @@ def test_wrong_arguments_are_one_line(capsys, tmp_path):
     assert cli.main(["labs", "release", "9", "--to", str(tmp_path), "--labs", str(tmp_path)]) == 1
     told = capsys.readouterr().err
     assert told.count("\n") == 1 and "lab 9" in told
+
+
+@pytest.fixture
+def words(root, tmp_path):
+    """A lecturer's command, and the folder with one file that was handed in."""
+    folder = tmp_path / "handed in"
+    folder.mkdir()
+    (folder / "empty.ipynb").touch()
+    more = ["--labs", str(root / "labs")]
+    return lambda lab, to: ["labs", "grade", lab, str(folder), "--out", str(to), *more]
+
+
+def test_a_folder_for_copies_is_made(root, tmp_path, capsys):
+    to = tmp_path / "new" / "handout"
+    words = ["labs", "release", "3", "--to", f"{to}/", "--labs", str(root / "labs")]
+    assert not cli.main(words)
+    assert [path.name for path in to.iterdir()] == ["03-attention-by-hand.ipynb"]
+
+
+@pytest.mark.parametrize("out", ["", "grades", "handed in.csv"])
+def test_a_place_where_tables_cannot_go_is_named_before_grading(out, words, tmp_path, capsys):
+    before = sorted(tmp_path.rglob("*"))
+    assert cli.main(words("3", tmp_path / out)) == 1
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and "--out" in told
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_tables_among_what_was_handed_in_are_no_submissions(words, tmp_path, capsys):
+    for _ in range(2):
+        assert not cli.main(words("3", tmp_path / "handed in" / "grades.csv"))
+        assert "1 rows" in capsys.readouterr().out
+
+
+def test_one_folder_holds_one_lab(words, tmp_path, capsys):
+    assert not cli.main(words("3", tmp_path / "grades.csv"))
+    before = (tmp_path / "grades.csv").read_bytes()
+    assert cli.main(words("4", tmp_path / "grades.csv")) == 1
+    assert "has the grades of lab 3; give those of lab 4 another --out" in capsys.readouterr().err
+    assert (tmp_path / "grades.csv").read_bytes() == before
+
+
+def test_ctrl_c_is_one_line_and_loses_nothing(words, tmp_path, capsys, monkeypatch):
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.grade, "as_completed", stopped)
+    assert cli.main(words("3", tmp_path / "grades.csv")) == 130
+    assert "stopped; the same command goes on where it was" in capsys.readouterr().err
+    monkeypatch.undo()
+    assert not cli.main(words("3", tmp_path / "grades.csv"))

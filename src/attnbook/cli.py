@@ -7,6 +7,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from attnbook.labs import (
+    folder,
     grade,
     gradescope,
     nbgrader,
@@ -34,6 +35,9 @@ def main(words=None):
     except (ValueError, OSError) as error:
         print(f"attnbook: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("attnbook: stopped; the same command goes on where it was", file=sys.stderr)
+        return 130
 
 
 def parser():
@@ -57,7 +61,7 @@ def parser():
     one.add_argument("submissions", type=Path)
     one.add_argument("--out", type=Path, default="grades.csv", help="the table of grades")
     one.add_argument("--roster", type=Path, help="the table (CSV) of those who got copies")
-    one.add_argument("--workers", type=int, help="submissions at a time; as many as processors")
+    one.add_argument("--workers", type=count, help="submissions at a time; as many as processors")
     one = command("gradescope", run_gradescope, "write an autograder for Gradescope")
     one.add_argument("--to", type=Path, default="autograder.zip")
     one.add_argument("--pip", default="", help="more arguments for pip, as an index without CUDA")
@@ -70,14 +74,23 @@ def parser():
     return top
 
 
+def count(word):
+    """A whole number from 1 on."""
+    if not word.isdecimal() or not int(word):
+        raise argparse.ArgumentTypeError(f"{word!r} is not a number from 1 on")
+    return int(word)
+
+
 def run_release(options):
     lab = source.find(options.lab, options.labs)
-    if not options.roster:
+    people = roster.read(options.roster) if options.roster else None
+    if options.to.suffix != ".ipynb":
+        options.to.mkdir(parents=True, exist_ok=True)
+    elif people is not None:
+        raise ValueError(f"{options.to} is no folder; the copies for a class need one")
+    if people is None:
         print(release.write(lab, options.to, options.student))
         return
-    if not options.to.is_dir():
-        raise ValueError(f"{options.to} is no folder; the copies for a class need one")
-    people = roster.read(options.roster)
     for student in tqdm(people, unit="copy"):
         release.write(lab, options.to, student)
     print(f"{len(people)} copies in {options.to}")
@@ -85,23 +98,34 @@ def run_release(options):
 
 def run_grade(options):
     lab = source.find(options.lab, options.labs)
-    found = submissions.collect(options.submissions)
+    out, place = options.out, options.out.with_suffix("")
+    if out.suffix != ".csv" or out.is_dir():
+        raise ValueError(f"--out {out}: the name of a table is needed, such as grades.csv")
+    where = options.submissions.resolve()
+    if place.resolve() in (where, *where.parents):
+        raise ValueError(f"{options.submissions} lies in {place}/, where tables go: another --out?")
+    found = submissions.collect(options.submissions, leave_out=[out, place])
     if not found:
         raise ValueError(f"{options.submissions}: there are no files in it")
     people = roster.read(options.roster) if options.roster else None
+    folder.claim(place, lab)
     program = sandbox.walls()
     if program is None:
         print(NO_WALLS, file=sys.stderr)
-    folder = options.out.with_suffix("")
-    folder.mkdir(parents=True, exist_ok=True)
-    grader = grade.Grader(lab, grade.seed_of(folder), program)
-    rows = grade.grade(grader, found, folder, options.workers)
+    grader = grade.Grader(lab, folder.seed_of(place), program)
+    rows = grade.grade(grader, found, place, options.workers)
     missing = roster.compare(rows, found, people)
-    report.write(lab, found, rows, options.out, missing)
-    print(f"{len(rows)} rows in {options.out}; feedback, summary and other tables in {folder}/")
+    others = report.write(lab, found, rows, out, missing)
+    print(f"{len(rows)} rows in {out}; feedback, summary and other tables in {place}/")
     look = sum(row["status"] != "graded" for row in rows)
     if look:
         print(f"{look} of them deserve a look: see the columns status, reason and review")
+    to_read = sum(map(report.is_open, rows))
+    if to_read:
+        print(f"{to_read} have written answers to read: see {place}/written.csv")
+    strange = sum(bool(points) for _, _, points, *_ in others)
+    if strange:
+        print(f"{strange} points at the end of {place}/written.csv belong to no file that is here")
     if missing:
         print(f"{len(missing)} on the list handed in nothing: {', '.join(missing)}")
 

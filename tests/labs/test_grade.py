@@ -9,7 +9,7 @@ import pytest
 
 from attnbook import cli
 from attnbook.labs import grade as grading
-from attnbook.labs import gradescope, report, submissions
+from attnbook.labs import gradescope, release, report, roster, submissions
 
 CODE = {
     "right": "def scores(q, k):\n    return q @ k.mT / q.shape[-1] ** 0.5",
@@ -50,7 +50,7 @@ def graded(root, handed_in):
 
 
 def rows(path):
-    return list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"), newline="")))
+    return list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline="")))
 
 
 def test_one_row_for_each_file(graded, submitted):
@@ -71,6 +71,8 @@ def test_tables_for_moodle_and_canvas(graded):
     moodle = {row["Full name"]: row for row in rows(folder / "moodle.csv")}
     assert moodle["Ada Lovelace"]["Identifier"] == "Participant 101"
     assert moodle["Ada Lovelace"]["Grade"] == "2"
+    assert "Last modified (grade)" in moodle["Ada Lovelace"]  # Moodle refuses a worksheet without
+    assert "scores not divided by √D" in moodle["turingalan"]["Feedback comments"]
     first, *others = rows(folder / "canvas.csv")
     assert first["Student"].strip() == "Points Possible"
     assert first["Lab 3: attention by hand"] == "20"
@@ -79,7 +81,7 @@ def test_tables_for_moodle_and_canvas(graded):
 
 def test_nothing_in_a_table_is_a_formula(graded):
     for path in [graded[1], *graded[1].with_suffix("").glob("*.csv")]:
-        for line in csv.reader(io.StringIO(path.read_text(encoding="utf-8"), newline="")):
+        for line in csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline="")):
             assert not [cell for cell in line if cell.startswith(("=", "+", "@"))]
 
 
@@ -162,6 +164,58 @@ def test_points_of_a_file_that_is_not_here_now_stay(read_by_hand):
     assert rows(table)[-1] == rows(table)[-1] | {"file": "gone.ipynb", "points": "2"}
 
 
+def test_points_for_an_answer_that_was_handed_in_anew_are_kept_and_flagged(read_by_hand):
+    again, table = read_by_hand
+    text = table.read_text().replace("scale,,2,Variances add.", "scale,1,2,Variances grow.")
+    table.write_text(text)
+    for row in (again(), again()):
+        assert row["scale"] == "1" and row["status"] == "review"
+        assert "the points are for an earlier answer" in row["review"]
+        assert rows(table)[0]["answer"] == "Variances grow."
+    table.write_text(table.read_text().replace("scale,1,2", "scale,,2"))
+    assert again()["review"] == "" and rows(table)[0]["answer"] == "Variances add."
+
+
+def test_a_table_in_another_encoding_is_refused_by_name(read_by_hand):
+    again, table = read_by_hand
+    table.write_text(table.read_text(), encoding="utf-16")
+    with pytest.raises(ValueError, match=r"written\.csv is not in UTF-8"):
+        again()
+
+
+def test_of_several_files_the_best_is_passed_on(lab, tmp_path):
+    """A PDF beside the notebook must not become the grade; a fault of ours is no grade at all."""
+    found, points = [], {"a.ipynb": 1, "b.ipynb": 2, "c.pdf": 0}
+    for name, worth in points.items():
+        status = "not a notebook" if name.endswith("pdf") else "graded"
+        row = {"file": f"Ada_101_assignsubmission_file_/{name}", "student": "", "status": status}
+        said = {"points": worth, "text": "", "mistakes": []}
+        nothing = {asked.name: {"points": 0, "text": "", "mistakes": []} for asked in lab.asked}
+        row |= {"questions": nothing | {"scores": said}, "answers": {}, "seconds": 1}
+        found.append(row | {"reason": "", "review": []})
+    found.append({**found[0], "file": "Bob_102_assignsubmission_file_/a.ipynb", "status": "error"})
+    files = [submissions.Submission(row["file"], b"") for row in found]
+    roster.compare(found, files)
+    assert [row["status"] for row in found] == ["review", "review", "not a notebook", "error"]
+    assert "also handed in" in found[0]["review"][0]
+    report.write(lab, files, found, tmp_path / "grades.csv")
+    assert [row["Grade"] for row in rows(tmp_path / "grades" / "moodle.csv")] == ["2"]
+    assert len(rows(tmp_path / "grades.csv")) == 4
+
+    report.write(lab, files[1:], found[1:], tmp_path / "grades.csv")
+    pages = [path.name for path in (tmp_path / "grades" / "feedback").iterdir()]
+    assert len(pages) == 3  # none of the earlier run
+    assert "001-Ada_101_assignsubmission_file__b.ipynb.html" in pages  # as Moodle takes it back
+
+
+def test_another_lab_is_not_mistaken_for_a_bad_one(of):
+    raw = release.text(release.student_copy(of(4).lab)).encode()
+    row = of(3).grade(raw)
+    assert row["status"] == "review" and row["review"] == [
+        "it has none of the functions; is it another lab?"
+    ]
+
+
 def test_a_fault_of_ours_costs_one_row_no_points(grader, tmp_path, monkeypatch):
     def broken(self, submission, *more):
         if submission.file == "b":
@@ -173,6 +227,7 @@ def test_a_fault_of_ours_costs_one_row_no_points(grader, tmp_path, monkeypatch):
     found = grading.grade(grader, three, tmp_path, quiet=True)
     assert [row["file"] for row in found] == ["a", "b", "c"]
     assert found[1]["status"] == "error" and found[1]["questions"]["scores"]["points"] is None
+    assert "RuntimeError" in found[1]["reason"]
 
 
 def test_without_bubblewrap_it_grades_too_and_warns(

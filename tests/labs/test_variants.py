@@ -157,10 +157,40 @@ def test_copies_in_other_hands_are_for_a_person_to_look_at():
 
 
 @pytest.mark.parametrize(
-    "text,words", [("name\nada\n", "needs one named student"), ("student\nada\nada\n", "already")]
+    "text,words",
+    [
+        ("name\nada\n", "has the columns name; it needs student"),
+        ("", "has no columns; it needs student"),
+        ("student\nada\nada\n", "line 3: ada is there already"),
+        ("student,number\nada,1\n,2\n", "line 3: '' cannot name a copy"),
+    ],
 )
 def test_a_list_that_is_none_is_refused(text, words, tmp_path):
     path = tmp_path / "roster.csv"
     path.write_text(text)
     with pytest.raises(ValueError, match=words):
+        roster.read(path)
+
+
+@pytest.mark.parametrize(
+    "text,encoding",
+    [
+        ("Student;Number;E-mail\nada;1;a@b\n;;\nörs;2;\n", "utf-8-sig"),  # a German spreadsheet
+        ("student, number\r\nada, 1\r\n\r\nörs,2\r\n", "utf-8"),
+        ("number\tstudent\n1\tada\n2\törs\n", "utf-8"),
+    ],
+)
+def test_a_list_is_read_however_a_spreadsheet_saved_it(text, encoding, tmp_path):
+    path = tmp_path / "roster.csv"
+    path.write_text(text, encoding=encoding)
+    assert {who: one["number"] for who, one in roster.read(path).items()} == {
+        "ada": "1",
+        "örs": "2",
+    }
+
+
+def test_a_list_in_another_encoding_is_refused_by_name(tmp_path):
+    path = tmp_path / "roster.csv"
+    path.write_text("student\nJörg\n", encoding="cp1252")
+    with pytest.raises(ValueError, match=r"roster\.csv is not in UTF-8"):
         roster.read(path)

@@ -7,7 +7,7 @@ soon as it is there, so a run that was stopped goes on where it was.
 import hashlib
 import json
 import os
-import secrets
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ import torch
 from tqdm import tqdm
 
 from attnbook.labs import release, sandbox
+from attnbook.labs.folder import store, stored
 from attnbook.labs.judge import judge
 from attnbook.labs.question import drawn, sheet
 from attnbook.labs.replies import SAID, carried, lines, outcomes
@@ -110,6 +111,8 @@ class Grader:
                 text = str(first["note"]["answers"].get(str(asked.number), ""))
                 answers[str(asked.number)] = text.replace(asked.prompt, "").strip()
         carried(lab.asked, questions, said)
+        if all(questions[name]["text"] == f"no cell defines {name}." for name in sheets):
+            review.append("it has none of the functions; is it another lab?")
         whole = all(name in said for name in sheets)
         reason = "" if whole else "the sandbox ended early; later questions have no points."
         status = "review" if review else "graded" if whole else "incomplete"
@@ -135,14 +138,6 @@ class Grader:
         }
 
 
-def seed_of(folder):
-    """The seed of this grading: drawn once, kept with its rows, known to nobody before."""
-    path = Path(folder) / "seed"
-    if not path.exists():
-        store(path, str(secrets.randbelow(1 << 31)))
-    return int(path.read_text())
-
-
 def grade(grader, submissions, folder, workers=None, quiet=False):
     """All rows, in the order of the submissions; those that are stored are not graded again."""
     folder = Path(folder) / "rows"
@@ -157,11 +152,14 @@ def grade(grader, submissions, folder, workers=None, quiet=False):
                 bar.update()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            tqdm.write("attnbook: finishing the files that are under way", file=sys.stderr)
             raise
         finally:
             bar.close()
+    faults = {n: job.exception() for job, n in jobs.items()}
     return [
-        stored(path) or failed(grader, one) for path, one in zip(paths, submissions, strict=True)
+        stored(path) or failed(grader, submissions[n], faults.get(n))
+        for n, path in enumerate(paths)
     ]
 
 
@@ -170,24 +168,10 @@ def kept(grader, submission, box, number, path):
     store(path, json.dumps(grader.row(submission, box, number)))
 
 
-def failed(grader, submission):
+def failed(grader, submission, fault):
     """The row of a submission at which our own code failed: no points are made up."""
     nothing = {"points": None, "text": "not graded", "mistakes": []}
     questions = {asked.name: dict(nothing) for asked in grader.lab.asked}
     row = {"file": submission.file, "student": "", "status": "error"}
-    row |= {"reason": "not graded: please look yourself"}
+    row |= {"reason": f"not graded, please look yourself ({type(fault).__name__}: {fault})"}
     return row | {"questions": questions, "answers": {}, "review": ["not graded"], "seconds": 0}
-
-
-def stored(path):
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-
-
-def store(path, text):
-    """Replace a file at once."""
-    draft = path.with_name(path.name + ".draft")
-    draft.write_text(text, encoding="utf-8")
-    os.replace(draft, path)

@@ -2,19 +2,23 @@
 
 import html
 import re
+import time
 from collections import Counter
 from pathlib import Path
 
 from attnbook.labs import written
-from attnbook.labs.grade import store
+from attnbook.labs.folder import store
+from attnbook.labs.roster import READ
 from attnbook.labs.written import table
 
+EXCEL = "\ufeff"  # without this mark in front, Excel takes UTF-8 for something else
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
 <style>body{{font:1rem/1.5 system-ui;max-width:46rem;margin:2rem auto;padding:0 1rem}}
 td,th{{text-align:left;vertical-align:top;padding:.3rem .6rem;border-bottom:1px solid #ccc}}
-table{{border-collapse:collapse;width:100%}}pre{{white-space:pre-wrap}}
+table{{border-collapse:collapse;width:100%}}td{{overflow-wrap:anywhere}}
+.count td:first-child{{width:2rem}}
 :root{{color-scheme:light dark}}</style>
 <h1>{title}</h1>
 {body}
@@ -26,21 +30,50 @@ def write(lab, submissions, rows, out, missing=()):
     """All tables and pages. Points for written answers that were filled in are taken over.
 
     `missing`: who handed in nothing. ValueError, before anything is written, if points that were
-    filled in are none.
+    filled in are none. Returns lines of the table of written answers about files not among these.
     """
     out = Path(out)
     folder = out.with_suffix("")
-    (folder / "feedback").mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     others = written.take_over(lab, rows, folder / "written.csv")
     people = [one.student for one in submissions]
-    store(folder / "written.csv", written.answers(lab, rows, others))
-    store(folder / "moodle.csv", moodle(lab, people, rows))
-    store(folder / "canvas.csv", canvas(lab, people, rows))
-    for number, row in enumerate(rows, start=1):
-        name = re.sub(r"[^\w.-]+", "_", row["file"])[-80:]
-        store(folder / "feedback" / f"{number:03}-{name}.html", feedback(lab, row))
+    store(folder / "written.csv", EXCEL + written.answers(lab, rows, others))
+    passed = passed_on(people, rows)
+    store(folder / "moodle.csv", moodle(lab, passed))
+    store(folder / "canvas.csv", canvas(lab, passed))
+    pages(lab, rows, folder / "feedback")
     store(folder / "summary.html", summary(lab, rows, missing))
-    store(out, grades(lab, people, rows))
+    store(out, EXCEL + grades(lab, people, rows))
+    return others
+
+
+def passed_on(people, rows):
+    """What goes to a platform: of several files of one person the best, no fault of ours."""
+    best = {}
+    for person, row in zip(people, rows, strict=True):
+        who = person[1] or row["file"]
+        if row["status"] != "error" and (who not in best or total(row) > total(best[who][1])):
+            best[who] = person, row
+    return list(best.values())
+
+
+def pages(lab, rows, folder):
+    """A page for each row, none of an earlier run. Moodle finds its students by their names."""
+    folder.mkdir(exist_ok=True)
+    new = set()
+    for number, row in enumerate(rows, start=1):
+        name = re.sub(r"[^\w.-]+", "-", row["file"].replace("/", "_"))
+        name = f"{number:03}-{name.encode(errors='replace')[:200].decode(errors='ignore')}.html"
+        store(folder / name, feedback(lab, row))
+        new.add(name)
+    for page in folder.glob("[0-9]*-*.html"):
+        if page.name not in new:
+            page.unlink()
+
+
+def is_open(row):
+    """Is there an answer left that a person must read?"""
+    return any(q["points"] is None for q in row["questions"].values())
 
 
 def total(row):
@@ -58,36 +91,34 @@ def grades(lab, people, rows):
     lines = []
     for (name, number), row in zip(people, rows, strict=True):
         points = [row["questions"][n]["points"] for n in names]
-        reasons = [f"{n}: {row['questions'][n]['text']}" for n in names if lost(lab, row, n)]
-        said = row["reason"] or " | ".join(reasons)
         state = [row["student"], row["status"], total(row), worth(lab)]
-        seen = [points.count(None), said, "; ".join(row["review"]), row["seconds"]]
+        seen = [points.count(None), reasons(lab, row), "; ".join(row["review"]), row["seconds"]]
         lines.append([row["file"], name, number, *state, *points, *seen])
     return table(head, lines)
 
 
-def lost(lab, row, name):
-    points = row["questions"][name]["points"]
-    return points is not None and points < next(a.points for a in lab.asked if a.name == name)
+def reasons(lab, row):
+    """Why the file or its questions lost points."""
+    said = [(one.name, one.points, row["questions"][one.name]) for one in lab.asked]
+    lost = [(name, q) for name, of, q in said if q["points"] is not None and q["points"] < of]
+    return row["reason"] or " | ".join(f"{name}: {q['text']}" for name, q in lost)
 
 
-def moodle(lab, people, rows):
-    """Moodle's grading worksheet; also for its CSV import, mapped by full name or identifier."""
-    head = ["Identifier", "Full name", "Grade", "Maximum Grade", "Feedback comments"]
-    lines = [
-        [f"Participant {number}" if number else "", name, total(row), worth(lab), row["reason"]]
-        for (name, number), row in zip(people, rows, strict=True)
-    ]
-    return table(head, lines)
+def moodle(lab, passed):
+    """Moodle's grading worksheet (mod/assign/feedback/offline), which asks for when it was made."""
+    head = ["Identifier", "Full name", "Grade", "Maximum Grade", "Last modified (grade)"]
+    now = time.strftime("%Y-%m-%d %H:%M")
+    lines = []
+    for (name, number), row in passed:
+        line = [f"Participant {number}" if number else "", name, total(row), worth(lab), now]
+        lines.append([*line, html.escape(reasons(lab, row), quote=False)])
+    return table([*head, "Feedback comments"], lines)
 
 
-def canvas(lab, people, rows):
+def canvas(lab, passed):
     """Canvas's gradebook, to be matched by its ID, which stands in the names of its files."""
     head = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", lab.title]
-    lines = [
-        [name, number, "", "", "", total(row)]
-        for (name, number), row in zip(people, rows, strict=True)
-    ]
+    lines = [[name, number, "", "", "", total(row)] for (name, number), row in passed]
     return table(head, [["    Points Possible", "", "", "", "", worth(lab)], *lines])
 
 
@@ -96,12 +127,16 @@ def feedback(lab, row):
     lines = []
     for asked in lab.asked:
         question = row["questions"][asked.name]
-        points = "open" if question["points"] is None else f"{question['points']:g}"
-        cells = (f"{asked.number}. {asked.name}", f"{points} of {asked.points}", question["text"])
+        points = question["points"]
+        points = f"{asked.points} open" if points is None else f"{points:g} of {asked.points}"
+        cells = f"{asked.number}. {asked.name}", points, question["text"]
         lines.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
     reason = f"<p>{html.escape(row['reason'])}</p>" if row["reason"] else ""
+    points = f"{total(row):g} of {worth(lab)} points" + ", without those that are open" * is_open(
+        row
+    )
     head = "<tr><th>Question</th><th>Points</th><th>What was seen</th></tr>"
-    body = f"<p><b>{total(row):g} of {worth(lab)} points</b></p>{reason}"
+    body = f"<p>{html.escape(row['file'])}</p><p><b>{points}</b></p>{reason}"
     body += f"<table>{head}{''.join(lines)}</table>"
     return PAGE.format(title=html.escape(lab.title), body=body)
 
@@ -111,9 +146,10 @@ def summary(lab, rows, missing=()):
     body = f"<p>{len(rows)} files: "
     states = Counter(row["status"] for row in rows)
     body += ", ".join(f"{count} {html.escape(state)}" for state, count in states.most_common())
-    body += "</p>"
+    body += ". What follows is about those that are notebooks.</p>"
     if missing:
         body += f"<p>Nothing from {html.escape(', '.join(missing))}.</p>"
+    rows = [row for row in rows if row["status"] in READ]
     for asked in lab.asked:
         results = [row["questions"][asked.name] for row in rows]
         points = [q["points"] for q in results if q["points"] is not None]
@@ -122,6 +158,8 @@ def summary(lab, rows, missing=()):
         if asked.code:
             body += f"<p>{sum(p == asked.points for p in points)} right.</p>"
             body += mistakes(lab, asked, rows)
+        elif len(points) < len(rows):
+            body += f"<p>{len(rows) - len(points)} to be read; the others are counted.</p>"
     return PAGE.format(title=f"{html.escape(lab.title)}: the class", body=body)
 
 
@@ -135,4 +173,4 @@ def mistakes(lab, asked, rows):
         unknown += not question["mistakes"] and (question["points"] or 0) < asked.points
     lines = [*count.most_common(), ("something else, or nothing written", unknown)]
     cells = [f"<tr><td>{n}</td><td>{html.escape(text)}</td></tr>" for text, n in lines if n]
-    return f"<table>{''.join(cells)}</table>"
+    return f'<table class="count">{"".join(cells)}</table>'

@@ -4,36 +4,42 @@ A CSV table with a column `student`, the names that `release` makes copies for, 
 `number` and `name` as the learning platform has them in its files' names.
 """
 
-import csv
-import io
 from collections import defaultdict
 from pathlib import Path
 
-from attnbook.labs import variants
+from attnbook.labs import variants, written
+
+COLUMNS = ("student", "number", "name")
+READ = ("graded", "review", "incomplete")  # what becomes of a file that is a notebook
 
 
 def read(path):
     """The people of a list, {student: {"number": …, "name": …}}; a ValueError names a bad line."""
-    text = Path(path).read_text(encoding="utf-8-sig")
-    lines = csv.DictReader(io.StringIO(text, newline=""))
-    if "student" not in (lines.fieldnames or []):
-        raise ValueError(f"{path} has the columns {lines.fieldnames}; it needs one named student")
-    people = {}
-    for line in lines:
-        student = variants.checked((line["student"] or "").strip())
+    people, table = {}, written.lines(Path(path), ["student"])
+    for line in table:
+        line = {key: (value or "").strip() for key, value in line.items() if key in COLUMNS}
+        if not any(line.values()):
+            continue
+        try:
+            student = variants.checked(line["student"])
+        except ValueError as error:
+            raise ValueError(f"{path}, line {table.line_num}: {error}") from None
         if student in people:
-            raise ValueError(f"{path}, line {lines.line_num}: {student} is there already")
-        people[student] = {name: (line.get(name) or "").strip() for name in ("number", "name")}
+            raise ValueError(f"{path}, line {table.line_num}: {student} is there already")
+        people[student] = {name: line.get(name, "") for name in ("number", "name")}
     return people
 
 
 def compare(rows, submissions, people=None):
     """Add to `review` what a lecturer should look at; return who on the list handed in nothing."""
-    files = defaultdict(list)
-    for row in rows:
+    files, numbers = defaultdict(list), defaultdict(list)
+    for row, submission in zip(rows, submissions, strict=True):
         files[row["student"]].append(row["file"])
+        if row["status"] in READ:
+            numbers[submission.student[1]].append(row["file"])
     for row, submission in zip(rows, submissions, strict=True):
         said = [*doubled(row, files), *foreign(row, submission, people)]
+        said += several(row, submission.student[1], numbers)
         row["review"] += said
         row["status"] = "review" if said and row["status"] == "graded" else row["status"]
     return [student for student in people or {} if student not in files]
@@ -45,10 +51,16 @@ def doubled(row, files):
         yield f"the copy of {row['student']} is also in {', '.join(same)}"
 
 
+def several(row, number, numbers):
+    same = [file for file in numbers[number] if file != row["file"]]
+    if number and same and row["status"] in READ:
+        yield f"{number} also handed in {', '.join(same)}; the one with more points is passed on"
+
+
 def foreign(row, submission, people):
     """Is the copy not that of who handed it in? Nobody can tell without a list."""
     student, (_, number) = row["student"], submission.student
-    if not people or row["status"] in ("empty", "not read", "not a notebook", "error"):
+    if not people or row["status"] not in READ:
         return
     if not student:
         yield "it does not say whose copy it is"

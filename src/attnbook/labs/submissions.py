@@ -36,11 +36,15 @@ class Submission:
         return hashlib.sha256(self.file.encode(errors="replace") + b"\0" + content).hexdigest()[:24]
 
 
-def collect(path):
-    """All submissions in a folder or a zip, sorted by name. A zip is read, never unpacked."""
-    path = Path(path)
+def collect(path, leave_out=()):
+    """All submissions in a folder or a zip, sorted by name. A zip is read, never unpacked.
+
+    `leave_out`: files and folders that are no submissions, such as the tables of an earlier run.
+    """
+    path, ours = Path(path), {Path(one).resolve() for one in leave_out}
     if path.is_dir():
         files = sorted(p for p in path.rglob("*") if p.is_file() and not p.is_symlink())
+        files = [p for p in files if not ours & {p.resolve(), *p.resolve().parents}]
         names = {p: p.relative_to(path).as_posix() for p in files}
         return [from_file(p, name) for p, name in names.items() if not IGNORED.search(name)]
     if zipfile.is_zipfile(path):

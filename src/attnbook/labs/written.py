@@ -33,23 +33,33 @@ def answers(lab, rows, others=()):
     for row in rows:
         for asked in lab.of(row["student"]).asked:
             if not asked.code and str(asked.number) in row["answers"]:
-                answer = row["answers"][str(asked.number)].strip()
                 question = row["questions"][asked.name]
+                answer = question.get("read", row["answers"][str(asked.number)].strip())
                 points = question["points"] if question["text"] == BY_HAND else None
                 lines.append([row["file"], asked.name, points, asked.points, answer, asked.rubric])
     return table(COLUMNS, [*lines, *others])
 
 
-def filled_in(path):
-    """The lines of the table of written answers, {(file, question): line}."""
-    if not path.exists():
-        return {}
-    text = path.read_text(encoding="utf-8-sig")
+def lines(path, needed):
+    """The lines of a CSV, however a spreadsheet saved it; a ValueError says what it lacks."""
+    try:
+        text = path.read_text(encoding="utf-8").lstrip("\ufeff")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not in UTF-8: save it as “CSV UTF-8”") from None
     first = text.split("\n", 1)[0]
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count))
-    if not set(COLUMNS) <= set(reader.fieldnames or []):
-        raise ValueError(f"{path} has the columns {reader.fieldnames}; it needs {COLUMNS}")
-    return {(line["file"], line["question"]): line for line in reader}
+    reader.fieldnames = names = [name.strip().lower() for name in reader.fieldnames or []]
+    missing = [name for name in needed if name not in names]
+    if missing:
+        has = f"the columns {', '.join(names)}" if names else "no columns"
+        raise ValueError(f"{path} has {has}; it needs {', '.join(missing)}")
+    return reader
+
+
+def filled_in(path):
+    """The lines of the table of written answers, {(file, question): line}."""
+    found = lines(path, COLUMNS) if path.exists() else []
+    return {(line["file"], line["question"]): line for line in found if line["file"]}
 
 
 def points_in(line, of, path):
@@ -61,6 +71,20 @@ def points_in(line, of, path):
         about = f"{path}: {line['file']}, {line['question']}"
         raise ValueError(f"{about}: {text!r} is not a number of points from 0 to {of}")
     return float(text)
+
+
+def other(one, two):
+    """Are these two answers? Spaces, quotes and accents may suffer in a spreadsheet."""
+    return re.sub("[^a-zA-Z0-9]", "", one or "") != re.sub("[^a-zA-Z0-9]", "", two)
+
+
+def changed(row, name, path):
+    """Points were given for another answer than is handed in now: a person must decide."""
+    row["review"].append(
+        f"{name}: the points are for an earlier answer, as in {path.name}; without them there, "
+        "the new answer comes"
+    )
+    row["status"] = "review" if row["status"] == "graded" else row["status"]
 
 
 def take_over(lab, rows, path):
@@ -79,6 +103,9 @@ def take_over(lab, rows, path):
             points = points_in(line, asked.points, path) if line else None
             if points is not None:
                 question |= {"points": points, "text": BY_HAND}
+                if other(line["answer"], answer):
+                    question["read"] = line["answer"]
+                    changed(row, asked.name, path)
             elif row["status"] == "error":
                 continue
             elif not re.sub(r"\*Write your answer here.*?\*", "", answer).strip():
