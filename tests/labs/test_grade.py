@@ -6,10 +6,11 @@ import json
 import zipfile
 
 import pytest
+import torch
 
 from attnbook import cli
 from attnbook.labs import grade as grading
-from attnbook.labs import gradescope, release, report, roster, submissions
+from attnbook.labs import gradescope, release, submissions
 
 CODE = {
     "right": "def scores(q, k):\n    return q @ k.mT / q.shape[-1] ** 0.5",
@@ -112,102 +113,6 @@ def test_what_is_stored_is_not_graded_again(graded, root, monkeypatch):
     assert same == [{k: v for k, v in row.items() if k != "seconds"} for row in rows(out)]
 
 
-@pytest.fixture
-def read_by_hand(lab, tmp_path):
-    """A reported file with one written answer: its table of grades, and the one to fill in."""
-
-    def report_again():
-        nothing = {"points": 0, "text": "", "mistakes": []}
-        row = {"file": "a.ipynb", "student": "", "status": "graded", "reason": "", "review": []}
-        row |= {"questions": {asked.name: dict(nothing) for asked in lab.asked}, "seconds": 1}
-        row |= {"answers": {"7": "Variances add.", "8": ""}}
-        report.write(lab, [submissions.Submission("a.ipynb", b"")], [row], tmp_path / "grades.csv")
-        return rows(tmp_path / "grades.csv")[0]
-
-    report_again()
-    return report_again, tmp_path / "grades" / "written.csv"
-
-
-def test_points_for_written_answers_are_taken_over(read_by_hand):
-    again, table = read_by_hand
-    row = again()
-    assert row["scale"] == "" and row["open"] == "1" and row["nothing to see"] == "0"
-    assert "variances add" in rows(table)[0]["rubric"]
-    table.write_text(table.read_text().replace("scale,,2", "scale,1.5,2"))
-    assert again()["scale"] == "1.5" and again()["points"] == "1.5"
-
-
-def test_a_table_from_a_spreadsheet_with_semicolons_is_read(read_by_hand):
-    again, table = read_by_hand
-    lines = list(csv.reader(io.StringIO(table.read_text(), newline="")))
-    lines[1][2] = "1,5"
-    text = io.StringIO(newline="")
-    csv.writer(text, delimiter=";").writerows(lines)
-    table.write_text(text.getvalue(), encoding="utf-8-sig")
-    assert again()["scale"] == "1.5"
-
-
-@pytest.mark.parametrize("points", ["two", "3", "-1", "1.5.2"])
-def test_points_that_are_none_are_refused_before_anything_is_written(points, read_by_hand):
-    again, table = read_by_hand
-    text = table.read_text().replace("scale,,2", f"scale,{points},2")
-    table.write_text(text)
-    with pytest.raises(ValueError, match=r"a.ipynb, scale: '.*' is not a number of points"):
-        again()
-    assert table.read_text() == text
-
-
-def test_points_of_a_file_that_is_not_here_now_stay(read_by_hand):
-    again, table = read_by_hand
-    table.write_text(table.read_text() + "gone.ipynb,scale,2,2,Long ago.,\n")
-    again()
-    assert rows(table)[-1] == rows(table)[-1] | {"file": "gone.ipynb", "points": "2"}
-
-
-def test_points_for_an_answer_that_was_handed_in_anew_are_kept_and_flagged(read_by_hand):
-    again, table = read_by_hand
-    text = table.read_text().replace("scale,,2,Variances add.", "scale,1,2,Variances grow.")
-    table.write_text(text)
-    for row in (again(), again()):
-        assert row["scale"] == "1" and row["status"] == "review"
-        assert "the points are for an earlier answer" in row["review"]
-        assert rows(table)[0]["answer"] == "Variances grow."
-    table.write_text(table.read_text().replace("scale,1,2", "scale,,2"))
-    assert again()["review"] == "" and rows(table)[0]["answer"] == "Variances add."
-
-
-def test_a_table_in_another_encoding_is_refused_by_name(read_by_hand):
-    again, table = read_by_hand
-    table.write_text(table.read_text(), encoding="utf-16")
-    with pytest.raises(ValueError, match=r"written\.csv is not in UTF-8"):
-        again()
-
-
-def test_of_several_files_the_best_is_passed_on(lab, tmp_path):
-    """A PDF beside the notebook must not become the grade; a fault of ours is no grade at all."""
-    found, points = [], {"a.ipynb": 1, "b.ipynb": 2, "c.pdf": 0}
-    for name, worth in points.items():
-        status = "not a notebook" if name.endswith("pdf") else "graded"
-        row = {"file": f"Ada_101_assignsubmission_file_/{name}", "student": "", "status": status}
-        said = {"points": worth, "text": "", "mistakes": []}
-        nothing = {asked.name: {"points": 0, "text": "", "mistakes": []} for asked in lab.asked}
-        row |= {"questions": nothing | {"scores": said}, "answers": {}, "seconds": 1}
-        found.append(row | {"reason": "", "review": []})
-    found.append({**found[0], "file": "Bob_102_assignsubmission_file_/a.ipynb", "status": "error"})
-    files = [submissions.Submission(row["file"], b"") for row in found]
-    roster.compare(found, files)
-    assert [row["status"] for row in found] == ["review", "review", "not a notebook", "error"]
-    assert "also handed in" in found[0]["review"][0]
-    report.write(lab, files, found, tmp_path / "grades.csv")
-    assert [row["Grade"] for row in rows(tmp_path / "grades" / "moodle.csv")] == ["2"]
-    assert len(rows(tmp_path / "grades.csv")) == 4
-
-    report.write(lab, files[1:], found[1:], tmp_path / "grades.csv")
-    pages = [path.name for path in (tmp_path / "grades" / "feedback").iterdir()]
-    assert len(pages) == 3  # none of the earlier run
-    assert "001-Ada_101_assignsubmission_file__b.ipynb.html" in pages  # as Moodle takes it back
-
-
 def test_another_lab_is_not_mistaken_for_a_bad_one(of):
     raw = release.text(release.student_copy(of(4).lab)).encode()
     row = of(3).grade(raw)
@@ -272,3 +177,15 @@ def test_gradescope_gets_what_its_documentation_asks_for(lab, submitted, tmp_pat
     first = found["tests"][0]
     assert (first["name"], first["score"], first["max_score"]) == ("scores", 2, 2)
     assert first["status"] == "passed" and len(found["tests"]) == 6
+
+
+def test_on_gradescope_python_may_be_older_and_students_are_kept_out(lab, tmp_path):
+    path = gradescope.write(lab, tmp_path / "autograder.zip", "--index-url x")
+    with zipfile.ZipFile(path) as archive:
+        setup, run = (archive.read(name).decode() for name in ("setup.sh", "run_autograder"))
+    (line,) = (line for line in setup.splitlines() if " install --index-url x " in line)
+    assert [word for word in line.split() if "=" in word] == [
+        f"torch=={torch.__version__.split('+')[0]}"
+    ]
+    assert "numpy" in line.split()  # the one here may ask for a newer Python than Ubuntu 22.04 has
+    assert "chmod o= /autograder/source /autograder/results" in run

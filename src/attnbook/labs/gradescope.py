@@ -22,6 +22,7 @@ python3 -m venv /autograder/python
 /autograder/python/bin/pip install {options}{packages}
 """
 RUN = """#!/usr/bin/env bash
+chmod o= /autograder/source /autograder/results  # students' code runs as another user than root
 cd /autograder/source
 PYTHONPATH=/autograder/source/src /autograder/python/bin/python -m attnbook.labs.gradescope
 """

@@ -136,7 +136,8 @@ def feedback(lab, row):
         row
     )
     head = "<tr><th>Question</th><th>Points</th><th>What was seen</th></tr>"
-    body = f"<p>{html.escape(row['file'])}</p><p><b>{points}</b></p>{reason}"
+    file = row["file"].encode(errors="replace").decode()  # a name may be in no known encoding
+    body = f"<p>{html.escape(file)}</p><p><b>{points}</b></p>{reason}"
     body += f"<table>{head}{''.join(lines)}</table>"
     return PAGE.format(title=html.escape(lab.title), body=body)
 
