@@ -161,6 +161,19 @@ def test_a_file_that_claims_to_be_small_is_not_read_to_its_end(tmp_path):
     assert one.content is None and not (tmp_path.parent / "bomb.ipynb").exists()
 
 
+def test_a_damaged_zip_is_named_and_a_damaged_file_is_not_empty(tmp_path):
+    path = tmp_path / "class.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.ipynb", b"0123456789" * 99)
+        archive.writestr("b.ipynb", b"right")
+    raw = path.read_bytes()
+    path.write_bytes(raw[:37] + b"\xff" * 9 + raw[46:])
+    assert [one.content for one in submissions.collect(path)] == [None, b"right"]
+    path.write_bytes(raw.replace(b"PK\x01\x02", b"PK\x01\x03"))
+    with pytest.raises(ValueError, match=r"class\.zip is a damaged zip"):
+        submissions.collect(path)
+
+
 def test_gradescope_gets_what_its_documentation_asks_for(lab, submitted, tmp_path, monkeypatch):
     path = gradescope.write(lab, tmp_path / "autograder.zip")
     with zipfile.ZipFile(path) as archive:

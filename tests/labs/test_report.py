@@ -1,7 +1,9 @@
 """What a lecturer takes home: points given by hand, tables for platforms, pages for students."""
 
 import csv
+import errno
 import io
+from pathlib import Path
 
 import pytest
 
@@ -124,3 +126,17 @@ def test_excel_is_told_that_tables_are_utf_8(read_by_hand):
     for path in (table, table.parent.with_suffix(".csv")):
         assert path.read_bytes().startswith(b"\xef\xbb\xbf")
     assert not (table.parent / "canvas.csv").read_bytes().startswith(b"\xef")
+
+
+def test_a_full_disk_costs_no_table_and_is_named(read_by_hand, monkeypatch):
+    again, table = read_by_hand
+    before = table.read_bytes()
+
+    def full(path, text, **_):
+        path.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match=r"No space left on device: '.*written\.csv'"):
+        again()
+    assert table.read_bytes() == before and not list(table.parent.glob("*.draft"))

@@ -17,7 +17,7 @@ PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">
 <title>{title}</title>
 <style>body{{font:1rem/1.5 system-ui;max-width:46rem;margin:2rem auto;padding:0 1rem}}
 td,th{{text-align:left;vertical-align:top;padding:.3rem .6rem;border-bottom:1px solid #ccc}}
-table{{border-collapse:collapse;width:100%}}td{{overflow-wrap:anywhere}}
+table{{border-collapse:collapse;width:100%}}p,td:last-child{{overflow-wrap:anywhere}}
 .count td:first-child{{width:2rem}}
 :root{{color-scheme:light dark}}</style>
 <h1>{title}</h1>
@@ -154,13 +154,15 @@ def summary(lab, rows, missing=()):
     for asked in lab.asked:
         results = [row["questions"][asked.name] for row in rows]
         points = [q["points"] for q in results if q["points"] is not None]
-        mean = f", {sum(points) / len(points):.2f} of {asked.points} on average" if points else ""
+        to_read = len(rows) - len(points)
+        known = points and not to_read
+        mean = f", {sum(points) / len(points):.2f} of {asked.points} on average" if known else ""
         body += f"<h2>{asked.number}. {html.escape(asked.name)}{mean}</h2>"
         if asked.code:
             body += f"<p>{sum(p == asked.points for p in points)} right.</p>"
             body += mistakes(lab, asked, rows)
-        elif len(points) < len(rows):
-            body += f"<p>{len(rows) - len(points)} to be read; the others are counted.</p>"
+        elif to_read:
+            body += f"<p>{to_read} to be read.</p>"
     return PAGE.format(title=f"{html.escape(lab.title)}: the class", body=body)
 
 

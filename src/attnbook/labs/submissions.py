@@ -16,7 +16,7 @@ CANVAS = re.compile(r"(?P<name>[^/_]+)(_LATE)?_(?P<id>\d+)_\d+_[^/]+$")
 
 @dataclass(frozen=True)
 class Submission:
-    """One file. `content` is None if it is too large to be read."""
+    """One file. `content` is None if it is too large or cannot be read."""
 
     file: str
     content: bytes | None
@@ -32,7 +32,7 @@ class Submission:
     @property
     def key(self):
         """Different for different files and different contents."""
-        content = b"too large" if self.content is None else self.content
+        content = b"not read" if self.content is None else self.content
         return hashlib.sha256(self.file.encode(errors="replace") + b"\0" + content).hexdigest()[:24]
 
 
@@ -48,7 +48,11 @@ def collect(path, leave_out=()):
         names = {p: p.relative_to(path).as_posix() for p in files}
         return [from_file(p, name) for p, name in names.items() if not IGNORED.search(name)]
     if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
+        try:
+            archive = zipfile.ZipFile(path)
+        except Exception as error:
+            raise ValueError(f"{path} is a damaged zip: {error}") from None
+        with archive:
             entries = sorted(archive.infolist(), key=lambda entry: entry.filename)
             wanted = [e for e in entries if not e.is_dir() and not IGNORED.search(e.filename)]
             return [from_zip(archive, entry) for entry in wanted]
@@ -69,8 +73,8 @@ def from_zip(archive, entry):
     try:
         with archive.open(entry) as file:
             return limited(entry.filename, file)
-    except (OSError, RuntimeError, NotImplementedError, zipfile.BadZipFile, EOFError):
-        return Submission(entry.filename, b"")
+    except Exception:  # a password, a damaged file: zipfile and what unpacks have many errors
+        return Submission(entry.filename, None)
 
 
 def limited(name, file):
