@@ -39,6 +39,8 @@ def test_a_folder_for_copies_is_made(root, tmp_path, capsys):
     words = ["labs", "release", "3", "--to", f"{to}/", "--labs", str(root / "labs")]
     assert not cli.main(words)
     assert [path.name for path in to.iterdir()] == ["03-attention-by-hand.ipynb"]
+    words[4] = str(tmp_path / "another" / "lab.ipynb")
+    assert not cli.main(words) and (tmp_path / "another" / "lab.ipynb").is_file()
 
 
 @pytest.mark.parametrize("out", ["", "grades", "handed in.csv"])

@@ -84,10 +84,10 @@ def count(word):
 def run_release(options):
     lab = source.find(options.lab, options.labs)
     people = roster.read(options.roster) if options.roster else None
-    if options.to.suffix != ".ipynb":
-        options.to.mkdir(parents=True, exist_ok=True)
-    elif people is not None:
+    a_file = options.to.suffix == ".ipynb"
+    if a_file and people is not None:
         raise ValueError(f"{options.to} is no folder; the copies for a class need one")
+    (options.to.parent if a_file else options.to).mkdir(parents=True, exist_ok=True)
     if people is None:
         print(release.write(lab, options.to, options.student))
         return
@@ -132,6 +132,7 @@ def run_grade(options):
 
 def run_gradescope(options):
     lab = source.find(options.lab, options.labs)
+    options.to.parent.mkdir(parents=True, exist_ok=True)
     print(gradescope.write(lab, options.to, options.pip))
 
 
