@@ -16,7 +16,7 @@ PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
 <style>body{{font:1rem/1.5 system-ui;max-width:46rem;margin:2rem auto;padding:0 1rem}}
-td,th{{text-align:left;vertical-align:top;padding:.3rem .6rem;border-bottom:1px solid #ccc}}
+td,th{{text-align:left;vertical-align:top;padding:.3rem .6rem .3rem 0;border-bottom:1px solid #ccc}}
 table{{border-collapse:collapse;width:100%}}p,td:last-child{{overflow-wrap:anywhere}}
 .count td:first-child{{width:2rem}}
 :root{{color-scheme:light dark}}</style>
