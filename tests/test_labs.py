@@ -92,6 +92,17 @@ def test_a_syntax_error_is_told_where_the_function_should_be():
 
 def test_written_answers_are_found_below_their_heading():
     pairs = [("markdown", "### Question 7 · why (2 points)\nText."), ("markdown", "Because.")]
-    pairs += [("code", "x = 1"), ("markdown", "### Hand in"), ("markdown", "bye")]
+    pairs += [("code", "x = 1"), ("markdown", "## Hand in"), ("markdown", "bye")]
     assert cells.answer(pairs, 7).split() == ["Text.", "Because.", "x", "=", "1"]
-    assert cells.answer(pairs, 8) is None
+
+
+def test_headings_of_ones_own_or_translated_lose_no_answer():
+    pairs = [("markdown", "## Question 7 · why (2 points)"), ("markdown", "# Answer\nBecause")]
+    pairs += [("markdown", "### Also\nof this."), ("markdown", "## Question 8 · so (1 point)")]
+    pairs += [("markdown", "## Hand in")]
+    assert cells.answer(pairs, 7) == "\n\n# Answer\nBecause\n\n### Also\nof this."
+    pairs[0] = "markdown", "## Frage 7"
+    assert "Because" in cells.answer(pairs, 7) and "no heading of question 7" in cells.answer(
+        pairs, 7
+    )
+    assert cells.answer([("code", "x = 1")], 7) == ""

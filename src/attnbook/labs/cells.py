@@ -1,4 +1,4 @@
-"""What of a submitted notebook belongs to one question. Runs in the sandbox; standard library only.
+"""What of a submitted notebook belongs to one question. Runs in the sandbox.
 
 Nothing is expected of metadata, cell ids or the order of cells. A function is found by its name,
 and with it go only the statements it needs: imports, and what binds or changes a name that is
@@ -8,9 +8,13 @@ used. So an endless loop in one cell is nobody's business but its own.
 import ast
 import json
 import re
+import textwrap
+
+from attnbook.labs.names import binds, called, sets, touches, uses
 
 HEADING = r"^#+ *Question {0}\b.*$"
-MAGIC = re.compile(r"^(\s*)([%!].*|.*\?\s*)$", re.MULTILINE)
+# `%timeit f()`, `!ls`, `files = !ls`, `f?`, `?f`: what IPython takes and Python does not
+MAGIC = re.compile(r"^([ \t]*)(([\w., ]+=[ \t]*)?[%!].*|\?.*|[\w.]+\?{1,2}[ \t]*)$", re.MULTILINE)
 
 
 def read(raw):
@@ -44,18 +48,19 @@ def statements(pairs):
 
 
 def parsed(source):
-    if re.match(r"\s*%%(?!time)", source):
+    if re.match(r"\s*%%(?!time|capture|prun)", source):
         return []
     try:
         return ast.parse(source).body
     except SyntaxError:
-        return ast.parse(MAGIC.sub(r"\1pass", source)).body
+        return ast.parse(MAGIC.sub(r"\1pass", textwrap.dedent(source))).body
 
 
 def needed(tree, name):
     """The statements that the function `name` needs, itself included, in their order."""
     tree = [s for s in tree if not is_stub(s) or not others(tree, s)]
-    bound = [touches(statement) for statement in tree]
+    setting = {s.name: sets(s) for s in tree if isinstance(s, ast.FunctionDef)}
+    bound = [touches(s).union(*(setting.get(name, ()) for name in called(s))) for s in tree]
     wanted, chosen = {name}, set()
     while True:
         new = {
@@ -71,8 +76,10 @@ def needed(tree, name):
 
 
 def is_general(statement):
-    """Imports of a module's names count always: `from math import *` binds one cannot see."""
-    return isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*"
+    """These count always: `from math import *` binds one cannot see; `from __future__ import`."""
+    if not isinstance(statement, ast.ImportFrom):
+        return False
+    return statement.names[0].name == "*" or statement.module == "__future__"
 
 
 def only_shows(text):
@@ -81,73 +88,21 @@ def only_shows(text):
 
 
 def is_stub(statement):
-    """A function whose body is `...`, after a docstring perhaps."""
-    if not isinstance(statement, ast.FunctionDef):
-        return False
-    values = [getattr(part, "value", None) for part in statement.body]
-    return all(isinstance(v, ast.Constant) and isinstance(v.value, str | type(...)) for v in values)
+    """A function that does nothing yet: `...`, `pass` and the like, after a docstring perhaps."""
+    return isinstance(statement, ast.FunctionDef) and all(map(says_nothing, statement.body))
+
+
+def says_nothing(part):
+    if isinstance(part, ast.Raise):
+        raised = getattr(part.exc, "func", part.exc)
+        return getattr(raised, "id", "") == "NotImplementedError"
+    value = getattr(getattr(part, "value", None), "value", None)
+    return isinstance(part, ast.Pass) or isinstance(value, str | type(...))
 
 
 def others(tree, stub):
     """Is a function of that name written somewhere else?"""
     return any(stub.name in binds(s) and not is_stub(s) for s in tree)
-
-
-def binds(statement):
-    """Names that a statement gives a meaning to, at the top level of the notebook."""
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return {statement.name}
-    names = set()
-    for node in walk(statement):
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            names.add(node.id)
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            names |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
-    return names
-
-
-def touches(statement):
-    """`binds`, and names whose object it changes: `table["a"] = 1`, `torch.manual_seed(0)`."""
-    names = binds(statement)
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return names
-    for node in walk(statement):
-        inside = isinstance(node, ast.Attribute | ast.Subscript)
-        called = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-        if (inside and not isinstance(node.ctx, ast.Load)) or called:
-            names |= {base(node.func if called else node)}
-    return names - {None}
-
-
-def walk(statement):
-    """A statement and all that is in it, but for the inside of functions and classes."""
-    waiting = [statement]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        for child in ast.iter_child_nodes(node):
-            if not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda):
-                waiting.append(child)
-
-
-def base(node):
-    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return node.id if isinstance(node, ast.Name) else None
-
-
-def uses(statement):
-    return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
-
-
-def mentions(statements):
-    """Names that the statements take out of a module or object, as softmax in `F.softmax`."""
-    nodes = [node for statement in statements for node in ast.walk(statement)]
-    imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
-    names = {alias.name for node in imports for alias in node.names}
-    return names | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
 
 
 def signed(statements):
@@ -169,14 +124,26 @@ def why_missing(tree, wrong, name):
 
 
 def answer(pairs, number):
-    """The text written below a question's heading, up to the next heading; None without one."""
-    here, lines = False, None
-    for kind, source in pairs:
+    """The text written below a question's heading, up to the next heading of the lab.
+
+    Whoever has changed the heading has not lost the answer: then it is all text there is.
+    """
+    here, lines, last = False, None, 0
+    for n, (kind, source) in enumerate(pairs):
         if re.search(HEADING.format(number), source, re.MULTILINE) and kind != "code":
-            here, lines = True, [] if lines is None else lines
+            here, lines, last = True, lines or [], n
             source = re.split(HEADING.format(number), source, maxsplit=1, flags=re.MULTILINE)[1]
-        elif re.search(r"^#+ ", source, re.MULTILINE) and kind != "code":
+        elif ends(source, n == last + 1) and kind != "code":
             here = False
         if here:
             lines.append(source)
-    return None if lines is None else "\n\n".join(lines)
+    if lines is None:
+        lines = [source for kind, source in pairs if kind == "markdown"]
+        lines = [f"(no heading of question {number}; all text:)", *lines] if lines else []
+    return "\n\n".join(lines)
+
+
+def ends(source, first):
+    """Is it a heading of the lab? In the first cell, or a small one, it is the answer's own."""
+    heading = HEADING.format(r"\d+") if first else "^##? "
+    return re.search(heading, source, re.MULTILINE)

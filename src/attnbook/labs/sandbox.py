@@ -1,7 +1,7 @@
 """Starts the process in which a submission runs, and reads what it sends back as plain numbers.
 
 With bubblewrap (`bwrap`) it has no network, no home directory, and sees no file but
-Python's own and five of ours. Without it there are still limits and processes, but no walls.
+Python's own and six of ours. Without it there are still limits and processes, but no walls.
 """
 
 import io
@@ -22,7 +22,7 @@ import safetensors.torch
 from attnbook.labs.prints import array
 
 HERE = Path(__file__).parent
-NEEDED = ["__init__.py", "child.py", "work.py", "cells.py", "prints.py"]
+NEEDED = ["__init__.py", "child.py", "work.py", "cells.py", "names.py", "prints.py"]
 QUIET = "def check(*arguments, **options):\n    return None\n"
 START = "import sys; sys.path.insert(0, sys.argv[1]); from attnbook.labs import child; child.main()"
 MEGA = 1 << 20

@@ -4,6 +4,8 @@ Everything here shares its process with the student's code and can be changed by
 here decides anything: it hands over numbers, and who holds the answers compares.
 """
 
+import __future__
+
 import ast
 import json
 
@@ -11,9 +13,11 @@ import safetensors.torch
 import torch
 
 from attnbook.labs import cells
+from attnbook.labs.names import binds, mentions
 from attnbook.labs.prints import arrays
 
 LONGEST = 20_000  # letters of a written answer
+LASTING = __future__.annotations.compiler_flag  # once imported, it holds for the whole notebook
 
 
 def done(question, tensors, raw):
@@ -28,7 +32,7 @@ def written(question, raw):
         tree, wrong = cells.statements(pairs)
     except Exception as error:
         return json.dumps({"error": f"not a notebook ({type(error).__name__})"}).encode()
-    answers = {str(n): (cells.answer(pairs, n) or "")[:LONGEST] for n in question["written"]}
+    answers = {str(n): cells.answer(pairs, n)[:LONGEST] for n in question["written"]}
     note = {"answers": answers, "statements": len(tree), "broken": [text for _, text in wrong[:5]]}
     note["students"] = cells.signed(tree)[:5]
     return json.dumps(note).encode()
@@ -39,8 +43,8 @@ def code(question, tensors, raw):
     name = question["name"]
     tree, wrong = cells.statements(cells.read(raw))
     shown = {text for text in question["given"] if cells.only_shows(text)}
-    part = [s for s in cells.needed(tree, name) if ast.unparse(s) not in shown]
-    own = [statement for statement in part if name in cells.binds(statement)]
+    part = [s for s in cells.needed(tree, name) if plain(s) not in shown]
+    own = [statement for statement in part if name in binds(statement)]
     if not own:
         return reply({}, missing=cells.why_missing(tree, wrong, name))
     if all(map(cells.is_stub, own)):
@@ -55,25 +59,35 @@ def code(question, tensors, raw):
         except BaseException as error:
             notes.append(short(error))
     used = set(operations(function, given(question["cases"][0], tensors), question["banned"]))
-    written = [statement for statement in part if ast.unparse(statement) not in question["given"]]
-    used |= (cells.mentions(written) | unused(part, question["banned"])) & set(question["banned"])
-    there = set().union(*map(cells.binds, part))
+    written = [statement for statement in part if plain(statement) not in question["given"]]
+    used |= (mentions(written) | unused(part, question["banned"])) & set(question["banned"])
+    there = set().union(*map(binds, part))
     calls = [other for other in question["others"] if other in there]
     return reply(results, notes=notes, trouble=trouble, used=sorted(used), calls=calls)
 
 
+def plain(statement):
+    """The statement's text without comments; nothing if it is too deep to be written down."""
+    try:
+        return ast.unparse(statement)
+    except RecursionError:
+        return ""
+
+
 def unused(part, banned):
     """Which of "without attend" and the like is true: that name is not used at all."""
-    there = set().union(*map(cells.binds, part))
+    there = set().union(*map(binds, part))
     return {rule for rule in banned if rule.startswith("without ") and rule[8:] not in there}
 
 
 def executed(part):
     """The names that the statements define, and what those that failed said."""
-    names, trouble = {"__name__": "__main__"}, []
+    names, trouble, flags = {"__name__": "__main__"}, [], 0
     for statement in part:
         try:
-            exec(compile(ast.Module([statement], []), "notebook", "exec"), names)
+            code = compile(ast.Module([statement], []), "notebook", "exec", flags)
+            flags |= code.co_flags & LASTING
+            exec(code, names)
         except BaseException as error:
             trouble.append(f"line {statement.lineno} of its cell: {short(error)}")
     return names, trouble[:3]
