@@ -77,6 +77,7 @@ def test_an_unknown_name_lists_the_known_ones(capsys):
     assert "masked_softmax" in said(capsys, "sofmax", stub)
     said(capsys, None, stub)
     said(capsys, [], stub)
+    said(capsys, Odd(), stub)
 
 
 def test_the_scale_that_was_used_is_measured():

@@ -68,6 +68,11 @@ LEAKS = {
     "an open marker": ("scores", "### BEGIN SOLUTION"),
     "in other words": ("imports", "def scores(q, k):\n    return q @ k.mT * q.size(-1) ** -0.5"),
     "another spelling": ("title", "### begin solution"),
+    "one more spelling": ("title", "# BEGIN_SOLUTION"),
+    "under another name": ("title", "`top = torch.exp(x - x.amax(-1, keepdim=True))`"),
+    "in a remark": ("title", "<!-- torch.exp(x - x.amax(-1, keepdim=True)) -->"),
+    "a friend's": ("title", "seen = place(Tq, Tk) and torch.arange(Tk) < place"),
+    "a picture": ("title", "![](data:image/png;base64," + "iVBORw0KGgo" * 20 + ")"),
 }
 
 
