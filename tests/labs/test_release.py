@@ -67,6 +67,10 @@ LEAKS = {
     "a commented line": ("imports", "# grown = torch.exp(x - x.amax(-1, keepdim=True))"),
     "an open marker": ("scores", "### BEGIN SOLUTION"),
     "in other words": ("imports", "def scores(q, k):\n    return q @ k.mT * q.size(-1) ** -0.5"),
+    "a function of another name": (
+        "imports",
+        "def s(q, k):\n    return q @ k.mT * q.size(-1) ** -0.5",
+    ),
     "another spelling": ("title", "### begin solution"),
     "one more spelling": ("title", "# BEGIN_SOLUTION"),
     "under another name": ("title", "`top = torch.exp(x - x.amax(-1, keepdim=True))`"),

@@ -2,10 +2,12 @@
 
 import ast
 import copy
+import io
 import os
 import re
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
+from warnings import catch_warnings
 
 import nbformat
 
@@ -32,7 +34,8 @@ def student_copy(lab, student=""):
     if student:
         sign(notebook, student)
     refuse_what_is_left(notebook, questions)
-    refuse_what_answers(notebook, lab)
+    with redirect_stdout(io.StringIO()), catch_warnings(record=True):
+        refuse_what_answers(notebook, lab)
     return notebook
 
 
@@ -109,17 +112,26 @@ def refuse_what_is_left(notebook, questions):
 
 
 def refuse_what_answers(notebook, lab):
-    """Raise a ValueError if a question is answered in the copy, in whatever words."""
+    """Raise a ValueError if a question is answered in the copy, in whatever words and name."""
     tree, _ = cells.statements([(cell.cell_type, cell.source) for cell in notebook.cells])
+    written = {s.name for s in tree if isinstance(s, ast.FunctionDef) and not cells.is_stub(s)}
+    functions = {name: made(tree, name) for name in {*written, *lab.compared}}
     for name, question in lab.compared.items():
-        names, cases = {}, drawn(question, seed=1)
-        for statement in cells.needed(tree, name):
-            with suppress(Exception):  # what does not run answers nothing
-                exec(compile(ast.Module([statement], []), "copy", "exec"), names)
-        found = [outcome(names.get(name), copies(case.arguments)) for case in cases]
+        cases = drawn(question, seed=1)
         right = run(question.program, frozenset(lab.flips(name)), cases)
-        if all(map(same, found, right)):
-            raise ValueError(f"the question {name} is still answered in the copy")
+        for other, function in functions.items():
+            found = (outcome(function, copies(case.arguments)) for case in cases)
+            if all(map(same, found, right)):
+                raise ValueError(f"the question {name} is still answered in the copy, by {other}")
+
+
+def made(tree, name):
+    """What a notebook calls by a name, made of the statements that are needed for it."""
+    names = {}
+    for statement in cells.needed(tree, name):
+        with suppress(Exception):  # what does not run answers nothing
+            exec(compile(ast.Module([statement], []), "copy", "exec"), names)
+    return names.get(name)
 
 
 def telling(text, code):
