@@ -149,6 +149,7 @@ def reach(wrong, U, T):
 
 def reach_cases(numbers):
     tall = torch.tensor([[0.5, 4.0, 0.0], [0.0, 0.5, 0.0], [0.0, 0.3, 0.8]])
+    tall = tall * (1 + normal(numbers, 3, 3).abs() / 10)
     return [
         Case("a matrix that grows first", (tall, 11), 2),
         Case("a random one", (normal(numbers, 4, 4).div(2), 14)),

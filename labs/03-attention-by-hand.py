@@ -114,8 +114,15 @@ def causal_mask(wrong, Tq, Tk):
     return mask.float() if "float" in wrong else mask
 
 
+SIZES = (5, 9), (3, 6), (3, 7)
+
+
 def causal_cases(numbers):
-    return [Case("as many queries as keys", (5, 5), 2), Case("fewer queries than keys", (3, 7))]
+    T, Tq, more = (int(torch.randint(*ends, (), generator=numbers)) for ends in SIZES)
+    return [
+        Case("as many queries as keys", (T, T), 2),
+        Case("fewer queries than keys", (Tq, Tq + more)),
+    ]
 
 
 def attend(wrong, q, k, v, mask=None):

@@ -23,7 +23,7 @@ CODE = {
 def submitted(hand_in):
     return {
         "Ada Lovelace_101_assignsubmission_file_/lab 3.ipynb": hand_in({"scores": CODE["right"]}),
-        "turingalan_LATE_202_9_three.ipynb": hand_in({"scores": CODE["wrong"]}),
+        "turingalan_LATE_202_90123_three.ipynb": hand_in({"scores": CODE["wrong"]}),
         "=cmd|x.ipynb": hand_in({"scores": CODE["leaves"]}),
         "notes.txt": b"sorry, late",
         "empty.ipynb": b"",
@@ -151,6 +151,28 @@ def test_without_bubblewrap_it_grades_too_and_warns(
     words = ["labs", "grade", "3", str(tmp_path), "--labs", str(root / "labs"), "--out"]
     assert not cli.main([*words, str(tmp_path / "out.csv")])
     assert "bubblewrap (bwrap) is not installed" in capsys.readouterr().err
+
+
+NAMED = {
+    "Ada Lovelace_12_assignsubmission_file_/lab.ipynb": ("Ada Lovelace", "12"),
+    "Ada Lovelace_12_assignsubmission_file_lab.ipynb": ("Ada Lovelace", "12"),
+    "class/Ada_12_assignsubmission_file_/Bob_13_assignsubmission_file_.ipynb": ("Ada", "12"),
+    "lovelaceada_12_34567_lab.ipynb": ("lovelaceada", "12"),
+    "lovelaceada_LATE_12_34567_x_99_assignsubmission_file_.ipynb": ("lovelaceada", "12"),
+    "hw_3_2_ada.ipynb": ("hw_3_2_ada", ""),
+}
+
+
+@pytest.mark.parametrize("file", NAMED)
+def test_who_handed_in_is_what_the_platform_put_in_front(file):
+    """However a student calls a file, it is not taken for somebody else's."""
+    assert submissions.Submission(file, b"").student == NAMED[file]
+
+
+def test_a_name_that_no_copy_has_is_flagged(grade, hand_in):
+    raw = hand_in({"scores": CODE["right"]}, 'check_for("<b>ada")')
+    row = grade(raw)
+    assert row["status"] == "review" and "no copy is made for a name such as" in row["review"][0]
 
 
 def test_a_file_that_claims_to_be_small_is_not_read_to_its_end(tmp_path):

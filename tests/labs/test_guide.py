@@ -1,5 +1,6 @@
 """The page for lecturers: its examples do what it says."""
 
+import json
 import re
 
 import nbformat
@@ -52,6 +53,14 @@ def test_its_choice_turns_right_and_wrong_round(lab):
     sheet = question.sheet(lab.compared["relu"], cases, other.flips("relu"))
     assert all((torch.tensor(part) <= 0).all() for answer in sheet.answers for part in answer)
     assert sheet.mistakes["upside-down"].startswith("positive numbers are kept, not")
+
+
+def test_the_time_for_a_class_is_the_measured_one(guide, root):
+    stored = json.loads((root / "results/grading/lab3.200.json").read_text(encoding="utf-8"))
+    assert f"Two hundred notebooks of lab 3 took {stored['seconds']} seconds on two" in guide
+    assert (stored["files"], stored["workers"], stored["seconds"] < 300) == (200, 2, True)
+    assert stored["rows"] == stored["rows_after"] == 200 and stored["tables_equal"]
+    assert 0 < stored["killed_at"] < 200 and stored["graded_again"] == 0
 
 
 def test_every_command_of_the_page_is_one(guide, root, capsys):

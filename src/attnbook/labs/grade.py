@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from attnbook.labs import release, sandbox
+from attnbook.labs import release, sandbox, variants
 from attnbook.labs.folder import store, stored
 from attnbook.labs.judge import judge
 from attnbook.labs.question import drawn, sheet
@@ -102,6 +102,8 @@ class Grader:
         if len(students) > 1:
             review.append(f"it names more than one student: {', '.join(students)}")
         student = students[0] if students else ""
+        if student and not variants.FORM.fullmatch(student):
+            review.append(f"no copy is made for a name such as {student!r}")
         sheets, lab = self.sheets_of(student), self.lab.of(student)
         for asked in lab.asked:
             if asked.code:

@@ -4,6 +4,7 @@ A CSV table with a column `student`, the names that `release` makes copies for, 
 `number` and `name` as the learning platform has them in its files' names.
 """
 
+import unicodedata
 from collections import defaultdict
 from pathlib import Path
 
@@ -24,10 +25,15 @@ def read(path):
             student = variants.checked(line["student"])
         except ValueError as error:
             raise ValueError(f"{path}, line {table.line_num}: {error}") from None
-        if student in people:
+        if alike(student) in map(alike, people):
             raise ValueError(f"{path}, line {table.line_num}: {student} is there already")
         people[student] = {name: line.get(name, "") for name in ("number", "name")}
     return people
+
+
+def alike(student):
+    """The same for names that some systems take for one file's name."""
+    return unicodedata.normalize("NFC", student).casefold()
 
 
 def compare(rows, submissions, people=None):

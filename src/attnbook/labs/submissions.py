@@ -8,10 +8,11 @@ from pathlib import Path, PurePosixPath
 
 LARGEST = 20 << 20  # bytes of one submission
 IGNORED = re.compile(r"(^|/)(\.(?!\.)[^/]*|__MACOSX|__pycache__|Thumbs\.db)(/|$)")
-# Moodle: "Ada Lovelace_1234_assignsubmission_file_/lab.ipynb"
-MOODLE = re.compile(r"(?P<name>[^/]+?)_(?P<id>\d+)_assignsubmission_[^/]*")
+# What a platform puts in front, never what a student has called the file behind it.
+# Moodle: "Ada Lovelace_1234_assignsubmission_file_/lab.ipynb"; without folders: "…_file_lab.ipynb"
+MOODLE = re.compile(r"(?P<name>[^_]+)_(?P<id>\d+)_assignsubmission_")
 # Canvas: "lovelaceada_LATE_1234_567890_lab.ipynb"
-CANVAS = re.compile(r"(?P<name>[^/_]+)(_LATE)?_(?P<id>\d+)_\d+_[^/]+$")
+CANVAS = re.compile(r"(?P<name>[^_]+)(_LATE)?_(?P<id>\d+)_\d{3,}_")
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,10 @@ class Submission:
     @property
     def student(self):
         """Name and number as far as the file's name tells: (name, number or "")."""
-        found = MOODLE.search(self.file) or CANVAS.search(PurePosixPath(self.file).name)
-        if found:
-            return found["name"].strip(), found["id"]
-        return PurePosixPath(self.file).stem, ""
+        path = PurePosixPath(self.file)
+        found = [match for match in map(MOODLE.match, path.parts) if match]
+        found += [match for match in [CANVAS.match(path.name)] if match]
+        return (found[0]["name"].strip(), found[0]["id"]) if found else (path.stem, "")
 
     @property
     def key(self):
