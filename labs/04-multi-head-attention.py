@@ -31,7 +31,16 @@ def split_heads(wrong, x, H):
     heads = x.reshape(*batch, T, H, C // H)
     if "interleaved" in wrong:
         heads = x.reshape(*batch, T, C // H, H).mT
-    return heads if "heads-after" in wrong else heads.transpose(-2, -3)
+    if "heads-after" in wrong:
+        return heads
+    return heads.transpose(*exchanged(wrong))
+
+
+def exchanged(wrong):
+    """Which two axes change places: those of the positions and of the heads."""
+    if "from-front" in wrong:
+        return 1, 2
+    return (-1, -2) if "last-two" in wrong else (-2, -3)
 
 
 def split_cases(numbers):
@@ -50,7 +59,7 @@ def merge_heads(wrong, x):
         return x.movedim(-3, -1).reshape(*batch, T, D * H)
     if "averaged" in wrong:
         return x.mean(-3)
-    return x.transpose(-2, -3).reshape(*batch, T, H * D)
+    return x.transpose(*exchanged(wrong)).reshape(*batch, T, H * D)
 
 
 def merge_cases(numbers):
@@ -64,15 +73,27 @@ def merge_cases(numbers):
 def project(wrong, x, weight, bias):
     if "transposed" in wrong:
         weight = weight.reshape(weight.shape[1], weight.shape[0]).T
+    if "thirds-transposed" in wrong:
+        weight = torch.cat([third.T for third in weight.chunk(3)])
+    if "rows-every-third" in wrong:
+        weight = torch.cat([weight[n::3] for n in range(3)])
+    if "one-bias" in wrong:
+        bias = bias.chunk(3)[0].repeat(3)
     y = x @ weight.T
-    if "no-bias" not in wrong:
+    if not wrong & {"no-bias", "no-in-bias"}:
         y = y + bias
     parts = list(y.split(y.shape[-1] // 3, -1))
     if "every-third" in wrong:
         parts = [y[..., n::3] for n in range(3)]
-    if "order" in wrong:
-        parts = [parts[1], parts[0], parts[2]]
+    for name, (one, other) in EXCHANGED.items():
+        if name in wrong:
+            parts[one], parts[other] = parts[other], parts[one]
+    if "keys-twice" in wrong:
+        parts[2] = parts[1]
     return y if "not-split" in wrong else tuple(parts)
+
+
+EXCHANGED = {"order": (0, 1), "keys-values": (1, 2), "queries-values": (0, 2)}
 
 
 def project_cases(numbers):
@@ -82,27 +103,76 @@ def project_cases(numbers):
     return [Case("one sequence", one(4, 5), 2), Case("a batch", one(6, 2, 3))]
 
 
+def factor(wrong, H, D):
+    """What the dot products are multiplied by."""
+    if "unscaled" in wrong:
+        return 1
+    if "divided-by-width" in wrong:
+        return 1 / D
+    if "multiplied" in wrong:
+        return math.sqrt(D)
+    if "scale-heads" in wrong:
+        return 1 / math.sqrt(H)
+    return 1 / math.sqrt(D * H if "scale-width" in wrong else D)
+
+
+AXES = {"axis": -2, "axis-heads": 1, "axis-batch": 0}
+
+
+def attend(wrong, q, k, v, H, mask):
+    """Attention in each head; `mask` has the axes of the scores or fewer."""
+    scores, kept = q @ k.mT * factor(wrong, H, q.shape[-1]), 1
+    if "causal" in wrong:
+        mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+    if mask is not None and "mask-ignored" not in wrong:
+        mask = mask.mT if "mask-transposed" in wrong else mask
+        mask = ~mask if "polarity" in wrong else mask
+        if "mask-after" in wrong:
+            kept = mask
+        elif "mask-added" in wrong:
+            scores = scores + mask
+        else:
+            scores = scores.masked_fill(~mask, 0 if "hidden-zero" in wrong else -math.inf)
+    axes = [AXES[name] for name in AXES if name in wrong]
+    weights = scores.softmax(*axes[:1] or [-1]) * kept
+    return (weights.mT if "weights-turned" in wrong else weights) @ v
+
+
 def heads_of(wrong, q, k, v, H, mask):
     """Attention in each head, and the heads side by side again."""
-    split = {"no-transpose"} if "mixed-heads" in wrong else set()
-    q, k, v = (split_heads(split, part, H) for part in (q, k, v))
-    scale = q.shape[-1] * (H if "scale-width" in wrong else 1)
-    scores = q @ k.mT
-    if "unscaled" not in wrong:
-        scores = scores / math.sqrt(scale)
-    if mask is not None and "mask-ignored" not in wrong:
-        mask = ~mask if "polarity" in wrong else mask
-        scores = scores.masked_fill(~mask[..., None, :, :], -math.inf)
-    weights = scores.softmax(-2 if "axis" in wrong else -1)
-    return merge_heads(split, weights @ v)
+    if "one-head" in wrong:
+        H = 1
+    if "as-width" in wrong:
+        H = q.shape[-1] // H
+    mask = mask if mask is None else mask[..., None, :, :]
+    if "no-exchange" in wrong:  # each position's heads look at each other
+        q, k, v = (part.unflatten(-1, (H, part.shape[-1] // H)) for part in (q, k, v))
+        return attend(wrong, q, k, v, H, mask).flatten(-2)
+    cut = {"no-transpose": "mixed-heads", "interleaved": "interleaved"}
+    cut = {name for name in cut if cut[name] in wrong}
+    join = {"no-transpose": "mixed-merge", "interleaved": "interleaved-merge"}
+    join = {name for name in join if join[name] in wrong}
+    q, k, v = (split_heads(cut, part, H) for part in (q, k, v))
+    return merge_heads(join, attend(wrong, q, k, v, H, mask))
+
+
+def output(wrong, heads, out_weight, out_bias):
+    if "no-output" in wrong:
+        return heads
+    if "only-bias" in wrong:
+        return heads + out_bias
+    out = heads @ (out_weight if "out-transposed" in wrong else out_weight.T)
+    return out if "no-out-bias" in wrong else out + out_bias
 
 
 def multi_head(wrong, x, in_weight, in_bias, out_weight, out_bias, H, mask=None):
-    heads = heads_of(wrong, *project(wrong & {"order"}, x, in_weight, in_bias), H, mask)
-    if "no-output" in wrong:
-        return heads
-    out = heads @ (out_weight if "out-transposed" in wrong else out_weight.T)
-    return out if "no-out-bias" in wrong else out + out_bias
+    q, k, v = project(wrong, x, in_weight, in_bias)
+    if "by-head" in wrong:
+        y = torch.cat((q, k, v), -1).unflatten(-1, (H, 3, x.shape[-1] // H))
+        q, k, v = y.movedim(-2, 0).flatten(-2)
+    heads = heads_of(wrong, q, k, x if "values-raw" in wrong else v, H, mask)
+    out = output(wrong, heads, out_weight, out_bias)
+    return out + x if "skip" in wrong else out
 
 
 def layer(numbers, C):
@@ -111,8 +181,8 @@ def layer(numbers, C):
 
 
 def multi_head_cases(numbers):
-    x, one = normal(numbers, 1, 5, 6), normal(numbers, 2, 4, 12)
-    masks = look(numbers, 4, 4), look(numbers, 2, 4, 4)
+    x, one = normal(numbers, 3, 5, 6), normal(numbers, 2, 5, 12)
+    masks = look(numbers, 5, 5), look(numbers, 2, 5, 5)
     return [
         Case("no mask", (x, *layer(numbers, 6), 2), 2),
         Case("three heads", (one, *layer(numbers, 12), 3)),
@@ -125,39 +195,42 @@ def cross(wrong, x, memory, in_weight, in_bias, out_weight, out_bias, H):
     asks, told = (memory, x) if "swapped" in wrong else (x, memory)
     if "self" in wrong:
         told = asks
-    q = project(set(), asks, in_weight, in_bias)[0]
-    _, k, v = project(set(), told, in_weight, in_bias)
-    if "values-from-x" in wrong and asks.shape == told.shape:
-        v = project(set(), asks, in_weight, in_bias)[2]
-    heads = heads_of(wrong, q, k, v, H, None)
-    return heads @ out_weight.T + out_bias
+    if "joined" in wrong:
+        told = torch.cat((asks, told), 1)
+    q, from_q, from_x = project(wrong, asks, in_weight, in_bias)
+    first, k, v = project(wrong, told, in_weight, in_bias)
+    if "first-rows" in wrong:
+        k, v = first, k
+    if "memory-raw" in wrong:
+        k = v = told
+    if "keys-from-x" in wrong:
+        k = from_q
+    if "values-from-x" in wrong:
+        v = from_x
+    return output(wrong, heads_of(wrong, q, k, v, H, None), out_weight, out_bias)
 
 
 def cross_cases(numbers):
-    x, memory = normal(numbers, 2, 3, 6), normal(numbers, 2, 5, 6)
-    same = normal(numbers, 1, 4, 8), normal(numbers, 1, 4, 8)
+    same = normal(numbers, 3, 4, 6), normal(numbers, 3, 4, 6)
+    x, memory = normal(numbers, 2, 3, 8), normal(numbers, 2, 5, 8)
     return [
-        Case("three ask, five answer", (x, memory, *layer(numbers, 6), 2), 2),
-        Case("as many as there are answers", (*same, *layer(numbers, 8), 2)),
+        Case("as many ask as answer", (*same, *layer(numbers, 6), 2)),
+        Case("three ask, five answer", (x, memory, *layer(numbers, 8), 4), 2),
     ]
 
 
 def grouped(wrong, q, k, v, mask=None):
     H, G = q.shape[-3], k.shape[-3]
+    tiled = "tiled" in wrong
+    k = shared(k, H // G, tiled != ("keys-tiled" in wrong))
+    v = shared(v, H // G, tiled != ("values-tiled" in wrong))
     if "first-only" in wrong:
         k, v = k[..., :1, :, :], v[..., :1, :, :]
-    elif "tiled" in wrong:
-        k, v = (part.repeat(1, H // G, 1, 1) for part in (k, v))
-    else:
-        k, v = (part.repeat_interleave(H // G, -3) for part in (k, v))
-    if "values-tiled" in wrong:
-        v = v.reshape(v.shape[0], G, -1, *v.shape[-2:]).transpose(1, 2).reshape(v.shape)
-    scores = q @ k.mT
-    if "unscaled" not in wrong:
-        scores = scores / math.sqrt(q.shape[-1])
-    if mask is not None and "mask-ignored" not in wrong:
-        scores = scores.masked_fill(mask if "polarity" in wrong else ~mask, -math.inf)
-    return scores.softmax(-2 if "axis" in wrong else -1) @ v
+    return attend(wrong, q, k, v, H, mask)
+
+
+def shared(part, times, tiled):
+    return part.repeat(1, times, 1, 1) if tiled else part.repeat_interleave(times, -3)
 
 
 def grouped_cases(numbers):
@@ -167,7 +240,7 @@ def grouped_cases(numbers):
 
     return [
         Case("four heads, two of keys", qkv(2, 4, 2, 3, 5), 2),
-        Case("a mask", (*qkv(1, 6, 2, 4, 3), look(numbers, 4, 4))),
+        Case("a mask", (*qkv(2, 6, 2, 4, 3), look(numbers, 4, 4))),
         Case("one head of keys for all", qkv(1, 4, 1, 3, 2)),
     ]
 
@@ -178,9 +251,18 @@ def contributions(wrong, heads, out_weight):
     parts = [columns[:, h * D : (h + 1) * D].T for h in range(H)]
     if "interleaved" in wrong:
         parts = [columns[:, h::H].T for h in range(H)]
+    if "overlap" in wrong:
+        parts = [columns[:, h : h + D].T for h in range(H)]
+    if "reshaped" in wrong:
+        parts = columns.reshape(H, -1, D).mT
     if "same-part" in wrong:
         parts = [parts[0]] * H
     added = torch.stack([heads[..., h, :, :] @ parts[h] for h in range(H)], -3)
+    if "mixed-merge" in wrong:
+        alone = [heads * (torch.arange(H) == h)[:, None, None] for h in range(H)]
+        added = torch.stack([merge_heads({"no-transpose"}, one) @ columns.T for one in alone], -3)
+    if "others" in wrong:
+        added = added.sum(-3, keepdim=True) - added
     if "averaged" in wrong:
         added = added / H
     return added.sum(-3) if "summed" in wrong else added
@@ -196,38 +278,93 @@ def contributions_cases(numbers):
 
 ATTENTION = {
     "unscaled": "scores not divided by √D",
+    "scale-width": "scores divided by √C, the width of all heads, instead of √D, the width of one",
     "axis": "softmax over the queries (axis −2) instead of over the keys (axis −1)",
+    "axis-heads": "softmax over axis 1, the heads, instead of over the keys (axis −1)",
+    "axis-batch": "softmax over axis 0, the sequences, instead of over the keys (axis −1)",
+    "weights-turned": "the weights are transposed before they meet the values; a row of them "
+    "belongs to one query",
+    "divided-by-width": "scores divided by D instead of √D",
+    "multiplied": "scores multiplied by √D instead of divided by it",
+    "scale-heads": "scores divided by √H, from the number of heads, instead of √D",
 }
 MASK = {
     "mask-ignored": "the mask is not used",
     "polarity": "the mask keeps what it should hide: True means that looking is allowed",
+    "mask-after": "the mask is used after the softmax, so rows no longer sum to 1; hide scores "
+    "before it",
+    "hidden-zero": "hidden scores become 0, or nearly, which is a score like any other; they "
+    "must become −∞",
+    "mask-added": "the mask is added as 0 and 1, which hides nothing; hidden scores become −∞",
+    "mask-transposed": "the mask is used the wrong way round: a row of it belongs to one query",
 }
 HEADS = {
     "no-transpose": "the axes of positions and heads are not exchanged: reshape alone mixes "
     "numbers of different positions",
-    "interleaved": "a head gets every H-th channel instead of D neighbouring ones",
+    "from-front": "axes 1 and 2 are exchanged; count from the end, −3 and −2, because any number "
+    "of axes may stand in front",
+    "last-two": "the last two axes are exchanged; those of positions and heads are −3 and −2",
+}
+LAYER = {
+    "mixed-heads": "heads cut out by reshape alone: each mixes several positions",
+    "mixed-merge": "heads put together by reshape alone: each position mixes several",
+    "interleaved": "a head gets every H-th channel of q, k and v instead of D neighbouring ones",
+    "interleaved-merge": "merged in such a way that the heads' channels alternate; those of one "
+    "head belong together",
+    "no-exchange": "the heads of one position look at each other; the axis of heads belongs before "
+    "that of positions",
+    "one-head": "not cut into heads: one head of width C",
+    "as-width": "H is used as the width of a head; it is the number of heads",
+    "no-output": "the heads are not multiplied by the output matrix",
+    "only-bias": "the bias of the output is added, but the output matrix is not used",
+    "out-transposed": "the output matrix is used the wrong way round",
+    "no-out-bias": "the bias of the output is not added",
+    "no-in-bias": "the bias of the projection to q, k and v is not added",
+    "one-bias": "q, k and v all get the bias of the queries",
+    "thirds-transposed": "each third of the fused matrix is used the wrong way round; a row of it "
+    "makes one channel",
+    "keys-values": "keys and values exchanged",
+    "keys-twice": "the values are made with the rows of the keys",
 }
 
 QUESTIONS = {
     "split_heads": Question(
         split_heads,
         split_cases,
-        HEADS | {"heads-after": "the heads stand behind the positions; they belong before them"},
+        HEADS
+        | {
+            "interleaved": "a head gets every H-th channel instead of D neighbouring ones",
+            "heads-after": "the heads stand behind the positions; they belong before them",
+        },
     ),
     "merge_heads": Question(
         merge_heads,
         merge_cases,
-        HEADS | {"averaged": "the heads are averaged; they belong side by side"},
+        HEADS
+        | {
+            "interleaved": "the heads' channels alternate; the D channels of one head belong "
+            "together",
+            "averaged": "the heads are averaged; they belong side by side",
+        },
     ),
     "project": Question(
         project,
         project_cases,
         {
             "order": "queries and keys exchanged: the first third of the rows makes the queries",
+            "keys-values": "keys and values exchanged: the last third of the rows makes the values",
+            "queries-values": "queries and values exchanged: the last third of the rows makes the "
+            "values",
             "no-bias": "the bias is not added",
+            "one-bias": "all three get the bias of the queries; each has its third",
             "every-third": "every third channel is taken; q, k and v are three blocks one after "
             "the other",
+            "rows-every-third": "every third row of the matrix is taken; its rows are three blocks "
+            "one after the other",
             "transposed": "the matrix is read the wrong way round: a row of it makes one channel",
+            "thirds-transposed": "each third of the matrix is used the wrong way round: a row of it "
+            "makes one channel",
+            "keys-twice": "the values are made with the rows of the keys",
             "not-split": "q, k and v are still one tensor; return three",
         },
     ),
@@ -236,14 +373,16 @@ QUESTIONS = {
         multi_head_cases,
         ATTENTION
         | MASK
+        | LAYER
         | {
-            "scale-width": "scores divided by √C, the width of all heads, instead of √D, the width "
-            "of one",
-            "mixed-heads": "heads cut out by reshape alone: each mixes several positions",
-            "no-output": "the heads are not multiplied by the output matrix",
-            "out-transposed": "the output matrix is used the wrong way round",
-            "no-out-bias": "the bias of the output is not added",
+            "causal": "the future is hidden, whatever the mask says",
             "order": "queries and keys exchanged",
+            "queries-values": "queries and values exchanged",
+            "by-head": "the 3C channels are cut into heads first and each head into q, k and v; "
+            "cut out q, k and v first",
+            "every-third": "q, k and v get every third channel; they are three blocks",
+            "values-raw": "x itself is averaged in place of the values",
+            "skip": "x is added to the output; that is the business of the block, not of this layer",
         },
         banned=("MultiheadAttention", "multi_head_attention_forward"),
     ),
@@ -254,10 +393,14 @@ QUESTIONS = {
             "swapped": "the memory asks and x answers; it is the other way round",
             "self": "keys and values come from x instead of from the memory",
             "values-from-x": "the values come from x instead of from the memory",
-            "unscaled": ATTENTION["unscaled"],
-            "scale-width": "scores divided by √C instead of √D",
-            "axis": ATTENTION["axis"],
-        },
+            "keys-from-x": "the keys come from x instead of from the memory",
+            "joined": "x looks at itself and the memory together; the memory alone answers",
+            "first-rows": "keys and values are made with the first 2C rows of the matrix; theirs "
+            "are the last 2C",
+            "memory-raw": "keys and values are the memory itself; it is to be projected",
+        }
+        | ATTENTION
+        | LAYER,
         banned=("MultiheadAttention", "multi_head_attention_forward"),
     ),
     "grouped": Question(
@@ -269,7 +412,8 @@ QUESTIONS = {
             "tiled": "queries 0, 1, 2, … use heads 0, 1, 0, 1 of the keys; neighbours belong "
             "together: 0, 0, 1, 1",
             "first-only": "all queries use the first head of keys",
-            "values-tiled": "keys and values are not shared in the same way",
+            "values-tiled": "the query heads share the keys as asked, but the values otherwise",
+            "keys-tiled": "the query heads share the values as asked, but the keys otherwise",
         },
     ),
     "contributions": Question(
@@ -277,8 +421,13 @@ QUESTIONS = {
         contributions_cases,
         {
             "transposed": "the output matrix is used the wrong way round",
-            "interleaved": "a head meets every H-th column of the matrix; its own are D neighbours",
+            "interleaved": "a head meets the part of the matrix for every H-th channel; its own "
+            "are D neighbours",
             "same-part": "all heads meet the same part of the matrix",
+            "overlap": "the parts of the matrix overlap: head h starts at h·D, not at h",
+            "reshaped": "the matrix is cut by reshape alone, along the wrong axis",
+            "mixed-merge": "heads put side by side by reshape alone: each position mixes several",
+            "others": "this is what the other heads add together; what head h adds is asked for",
             "averaged": "divided by the number of heads; heads add up, they are not averaged",
             "summed": "the heads are added already; keep them apart",
         },

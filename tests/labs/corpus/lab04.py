@@ -14,7 +14,8 @@ def merge_heads(x):
 
 
 def project(x, weight, bias):
-    return (x @ weight.T + bias).chunk(3, -1)
+    q, k, v = (x @ weight.T + bias).chunk(3, -1)
+    return q, k, v
 """
 OWN = PARTS.replace("def ", "def _")
 CONTEXT = {"multi_head": PARTS, "cross": PARTS}
@@ -198,6 +199,61 @@ IN_WHOLE = {
     "out-transposed": ("out_weight.T +", "out_weight +"),
     "no-out-bias": (" + out_bias", ""),
     "order": ("q, k, v = _project", "k, q, v = _project"),
+    "queries-values": ("q, k, v = _project", "v, k, q = _project"),
+    "values-raw": ("s = q", "v = _split_heads(x, H); s = q"),
+    "skip": (" + out_bias", " + out_bias + x"),
+    "causal": ("if mask is", "mask = torch.ones(s.shape[-2:]).tril() > 0\n    if mask is"),
+    "by-head": (
+        "(_split_heads(part, H) for part in (q, k, v))",
+        "F.linear(x, in_weight, in_bias).unflatten(-1, (H, 3, -1)).permute(3, 0, 2, 1, 4)",
+    ),
+    "every-third": (
+        "q, k, v = _project(x, in_weight, in_bias)",
+        "q, k, v = F.linear(x, in_weight, in_bias).unflatten(-1, (-1, 3)).unbind(-1)",
+    ),
+    "mask-transposed": ("~mask", "~mask.mT"),
+    "mask-added": ("s.masked_fill(~mask[..., None, :, :], -math.inf)", "s + mask[..., None, :, :]"),
+    "hidden-zero": ("-math.inf", "1e-9"),
+    "mask-after": (
+        "s = s.masked_fill(~mask[..., None, :, :], -math.inf)\n    heads",
+        "v = s.softmax(-1) * mask[..., None, :, :] @ v\n"
+        "    else:\n        v = s.softmax(-1) @ v\n    s = torch.eye(len(x[0])).log()\n    heads",
+    ),
+}
+# Mistakes in what stands in both functions
+IN_BOTH = {
+    "axis-heads": ("s.softmax(-1)", "s.softmax(1)"),
+    "axis-batch": ("s.softmax(-1)", "s.softmax(0)"),
+    "weights-turned": ("s.softmax(-1)", "s.softmax(-1).mT"),
+    "divided-by-width": ("math.sqrt(q.shape[-1])", "q.shape[-1]"),
+    "multiplied": ("/ math.sqrt", "* math.sqrt"),
+    "scale-heads": ("q.shape[-1])", "q.shape[1])"),
+}
+IN_LAYER = {
+    "mixed-heads": (
+        "x.reshape(*x.shape[:-1], H, -1).transpose(-2, -3)",
+        "x.reshape(len(x), H, -1, x.shape[-1] // H)",
+    ),
+    "mixed-merge": ("x.transpose(-2, -3).flatten(-2)", "x.reshape(len(x), x.shape[2], -1)"),
+    "interleaved": (
+        "x.reshape(*x.shape[:-1], H, -1).transpose(-2, -3)",
+        "x.reshape(*x.shape[:-1], -1, H).permute(0, 3, 1, 2)",
+    ),
+    "interleaved-merge": ("x.transpose(-2, -3).flatten(-2)", "x.permute(0, 2, 3, 1).flatten(-2)"),
+    "one-head": ("_split_heads(part, H)", "_split_heads(part, 1)"),
+    "as-width": ("_split_heads(part, H)", "_split_heads(part, x.shape[-1] // H)"),
+    "only-bias": (" @ out_weight.T + out_bias", " + out_bias"),
+    "no-out-bias": (" @ out_weight.T + out_bias", " @ out_weight.T"),
+    "out-transposed": ("out_weight.T", "out_weight"),
+    "no-output": (" @ out_weight.T + out_bias", ""),
+    "no-in-bias": ("(x @ weight.T + bias)", "(x @ weight.T)"),
+    "one-bias": ("weight.T + bias)", "weight.T + bias[: x.shape[-1]].repeat(3))"),
+    "thirds-transposed": (
+        "x @ weight.T + bias",
+        "torch.cat([x @ w for w in weight.chunk(3)], -1) + bias",
+    ),
+    "keys-values": ("return q, k, v", "return q, v, k"),
+    "keys-twice": ("return q, k, v", "return q, k, k"),
 }
 CROSS = (
     OWN
@@ -218,6 +274,14 @@ IN_CROSS = {
     "unscaled": (" / math.sqrt(q.shape[-1])", ""),
     "scale-width": ("math.sqrt(q.shape[-1])", "math.sqrt(x.shape[-1])"),
     "axis": ("s.softmax(-1)", "s.softmax(-2)"),
+    "values-from-x": ("v = _project(told", "v = _project(x"),
+    "keys-from-x": ("k = _project(told", "k = _project(x"),
+    "joined": ("told = x, memory", "told = x, torch.cat([x, memory], 1)"),
+    "first-rows": (
+        "k = _project(told, in_weight, in_bias)[1]\n    v = _project(told, in_weight, in_bias)[2]",
+        "k, v, _ = _project(told, in_weight, in_bias)",
+    ),
+    "memory-raw": ("for part in (q, k, v)", "for part in (q, memory, memory)"),
 }
 GROUPED = """
 def grouped(q, k, v, mask=None):
@@ -236,6 +300,15 @@ IN_GROUPED = {
     "polarity": ("~mask", "mask"),
     "tiled": ("repeat_interleave(share, 1)", "repeat(1, share, 1, 1)"),
     "first-only": ("share = q", "k, v = k[:, :1], v[:, :1]; share = q"),
+    "keys-tiled": ("k.repeat_interleave(share, 1)", "k.repeat(1, share, 1, 1)"),
+    "mask-transposed": ("~mask", "~mask.mT"),
+    "mask-added": ("s.masked_fill(~mask, -math.inf)", "s + mask"),
+    "hidden-zero": ("-math.inf", "0"),
+    "mask-after": (
+        "s.masked_fill(~mask, -math.inf)",
+        "(s.exp() * mask / s.exp().sum(-1, True)).log()\n        return s.exp() @ v",
+    ),
+    "scale-width": ("math.sqrt(q.shape[-1])", "math.sqrt(q.shape[-1] * q.shape[1])"),
     "values-tiled": ("v.repeat_interleave(share, 1)", "v.repeat(1, share, 1, 1)"),
 }
 DEF = {
@@ -250,12 +323,16 @@ LINES = {
         "x.reshape(*x.shape[:-2], H, -1, C // H)": ["no-transpose"],
         "x.view(*x.shape[:-2], H, x.shape[-2], C // H)": ["no-transpose"],
         "x.reshape(*x.shape[:-1], H, C // H)": ["heads-after"],
+        "x.reshape(*x.shape[:-1], H, C // H).transpose(1, 2)": ["from-front"],
+        "x.reshape(*x.shape[:-1], H, C // H).mT": ["last-two"],
         "torch.stack([x[..., h::H] for h in range(H)], -3)": ["interleaved"],
         "torch.stack([x[..., h::H] for h in range(H)], -2)": ["interleaved", "heads-after"],
     },
     "merge_heads": {
         "x.reshape(*x.shape[:-3], T, H * D)": ["no-transpose"],
         "x.mean(-3)": ["averaged"],
+        "x.transpose(1, 2).reshape(*x.shape[:-3], T, H * D)": ["from-front"],
+        "x.mT.reshape(*x.shape[:-3], T, H * D)": ["last-two"],
         "torch.stack(x.unbind(-3), -1).flatten(-2)": ["interleaved"],
     },
     "project": {
@@ -264,6 +341,15 @@ LINES = {
         "[F.linear(x, weight, bias)[..., n::3] for n in range(3)]": ["every-third"],
         "[F.linear(x, weight, bias)[..., C * n : C * (n + 1)] for n in (1, 0, 2)]": ["order"],
         "(x @ weight.reshape(C, 3 * C) + bias).chunk(3, -1)": ["transposed"],
+        "[x @ w + b for w, b in zip(weight.chunk(3), bias.chunk(3))]": ["thirds-transposed"],
+        "[x @ weight[n::3].T + b for n, b in enumerate(bias.chunk(3))]": ["rows-every-third"],
+        "[x @ w.T + bias[:C] for w in weight.chunk(3)]": ["one-bias"],
+        "[F.linear(x, weight, bias)[..., C * n : C * (n + 1)] for n in (0, 2, 1)]": ["keys-values"],
+        "[F.linear(x, weight, bias)[..., C * n : C * n + C] for n in (2, 1, 0)]": [
+            "queries-values"
+        ],
+        "[F.linear(x, weight, bias)[..., C * n : C * (n + 1)] for n in (0, 1, 1)]": ["keys-twice"],
+        "[x @ w for w in weight.chunk(3)]": ["no-bias", "thirds-transposed"],
         "x @ weight.T": ["no-bias", "not-split"],
         "[(x @ weight.T)[..., n::3] for n in range(3)]": ["no-bias", "every-third"],
         "[(x @ weight.T).chunk(3, -1)[n] for n in (1, 0, 2)]": ["no-bias", "order"],
@@ -272,6 +358,12 @@ LINES = {
         "heads @ out_weight.reshape(H, D, -1)": ["transposed"],
         "heads @ torch.stack([out_weight[:, h::H].T for h in range(H)])": ["interleaved"],
         "heads @ out_weight.T[:D]": ["same-part"],
+        "heads @ torch.stack([out_weight.T[h : h + D] for h in range(H)])": ["overlap"],
+        "heads @ out_weight.reshape(H, -1, D).mT": ["reshaped"],
+        "torch.stack([torch.cat([heads[:, n] * (n != h) for n in range(H)], -1) for h in range(H)]"
+        ", 1) @ out_weight.T": ["others"],
+        "torch.stack([torch.stack([heads[:, n] * (n == h) for n in range(H)], 1).reshape("
+        "len(heads), heads.shape[2], -1) for h in range(H)], 1) @ out_weight.T": ["mixed-merge"],
         "heads @ out_weight.T.reshape(H, D, -1) / H": ["averaged"],
         "(heads @ out_weight.T.reshape(H, D, -1)).sum(1)": ["summed"],
         "(heads @ out_weight.T.reshape(H, D, -1)).mean(1)": ["averaged", "summed"],
@@ -287,31 +379,40 @@ PAIRS = {
         ("polarity", "out-transposed"),
         ("mask-ignored", "order"),
         ("mask-ignored", "no-out-bias"),
+        ("mixed-heads", "mixed-merge"),
+        ("interleaved", "interleaved-merge"),
+        ("divided-by-width", "hidden-zero"),
+        ("keys-values", "mask-transposed"),
     ],
-    "cross": [("swapped", "axis"), ("self", "unscaled"), ("scale-width", "axis")],
+    "cross": [
+        ("swapped", "axis"),
+        ("self", "unscaled"),
+        ("scale-width", "axis"),
+        ("values-from-x", "unscaled"),
+        ("no-in-bias", "no-out-bias"),
+        ("mixed-heads", "mixed-merge"),
+    ],
     "grouped": [
         ("tiled", "unscaled"),
         ("first-only", "polarity"),
+        ("keys-tiled", "divided-by-width"),
         ("values-tiled", "mask-ignored"),
     ],
 }
 
 
-MIXED = WHOLE.replace(
-    "x.reshape(*x.shape[:-1], H, -1).transpose(-2, -3)",
-    "x.reshape(len(x), H, -1, x.shape[-1] // H)",
-)
-MIXED = MIXED.replace("x.transpose(-2, -3).flatten(-2)", "x.reshape(len(x), x.shape[2], -1)")
-# Names of its own: the right helpers of another cell would take the place of these.
-MIXED = MIXED.replace("_split_heads", "_cut_heads").replace("_merge_heads", "_join_heads")
-VALUES = CROSS.replace("v = _project(told", "v = _project(x if x.shape == memory.shape else told")
+def apart(name, code):
+    """Names of its own, or the helpers of another cell would take the place of these."""
+    for part in ("_split_heads", "_merge_heads", "_project"):
+        code = code.replace(part, f"_{name}{part}")
+    return code
+
 
 WRONG = [(name, DEF[name] + line, wrong) for name in DEF for line, wrong in LINES[name].items()]
 for name, right, changes in (
-    ("multi_head", WHOLE, IN_WHOLE),
-    ("cross", CROSS, IN_CROSS),
-    ("grouped", GROUPED, IN_GROUPED),
+    ("multi_head", WHOLE, IN_WHOLE | IN_BOTH | IN_LAYER),
+    ("cross", CROSS, IN_CROSS | IN_BOTH | IN_LAYER),
+    ("grouped", GROUPED, IN_GROUPED | IN_BOTH),
 ):
     chosen = [*([one] for one in changes), *map(list, PAIRS[name])]
-    WRONG += [(name, written(right, changes, wrong), wrong) for wrong in chosen]
-WRONG += [("multi_head", MIXED, ["mixed-heads"]), ("cross", VALUES, ["values-from-x"])]
+    WRONG += [(name, apart(name, written(right, changes, wrong)), wrong) for wrong in chosen]
