@@ -14,14 +14,17 @@ def rnn_step(wrong, x, h, W, U, b):
         W, U = U, W
     if "transposed" in wrong:
         U = U.T
-    z = x @ W.T
-    if "no-state" not in wrong:
-        z = z + h @ U.T
-    if "no-bias" not in wrong:
-        z = z + b
-    if "sigmoid" in wrong:
-        return z.sigmoid()
-    return z if "no-tanh" in wrong else z.tanh()
+    read, kept = x @ W.T, h @ U.T
+    read = read * 0 if "no-input" in wrong else read
+    kept = kept * 0 if "no-state" in wrong else kept
+    added = b * 0 if "no-bias" in wrong else b * 2 if "bias-twice" in wrong else b
+    tanh = torch.sigmoid if "sigmoid" in wrong else torch.tanh
+    tanh = torch.clone if "no-tanh" in wrong else tanh
+    if "input-tanh" in wrong:
+        return tanh(read) + kept + added
+    if "apart" in wrong:
+        return tanh(read) + tanh(kept) + added
+    return tanh(read + kept) + added if "bias-late" in wrong else tanh(read + kept + added)
 
 
 def step_arguments(numbers, B, C, D, gates=1):
@@ -37,19 +40,25 @@ def rnn_step_cases(numbers):
 
 
 def unroll(wrong, x, W, U, b):
+    x = x.transpose(0, 1) if "along-batch" in wrong else x
     h, states = x.new_zeros(len(x), len(U)), []
     if "ones" in wrong:
         h = h + 1
     steps = reversed(range(x.shape[1])) if "backwards" in wrong else range(x.shape[1])
+    step = wrong & {"transposed", "no-bias", "no-tanh"}
     for t in steps:
-        new = rnn_step(set(), x[:, t], h, W, U, b)
+        new = rnn_step(step, x[:, t], h, W, U, b)
+        states.append(h if "before" in wrong else new)
         h = h if "not-carried" in wrong else new
-        states.append(new)
+    if "one-place" in wrong:
+        states = [h] * len(states)
     if "first-too" in wrong:
         states.insert(0, x.new_zeros(len(x), len(U)))
     if "last-only" in wrong:
         return states[-1]
-    return torch.stack(states, 0 if "time-first" in wrong else 1)
+    if "cut" in wrong:
+        return torch.stack(states).reshape(len(x), len(states), -1)
+    return torch.stack(states, 0 if {"time-first", "along-batch"} & wrong else 1)
 
 
 def unroll_cases(numbers):
@@ -62,68 +71,102 @@ def unroll_cases(numbers):
 
 def bptt(wrong, states, told, U):
     T = len(told)
-    delta, grad = torch.zeros_like(told[0]), torch.zeros_like(U)
-    for t in range(T, 0, -1):
-        delta = told[t - 1] + (0 if "no-carry" in wrong else delta)
-        if "last-only" in wrong and t < T:
-            delta = delta - told[t - 1]
-        inner = delta if "no-slope" in wrong else delta * (1 - states[t] ** 2)
-        before = states[t] if "this-state" in wrong else states[t - 1]
-        grad = grad + torch.outer(inner, before)
-        delta = inner @ (U.T if "carry-transposed" in wrong else U)
+    back, grad = torch.zeros_like(told[0]), torch.zeros_like(U)
+    steps = range(T - ("end-left-out" in wrong), "start-left-out" in wrong, -1)
+    for t in reversed(steps) if "forwards" in wrong else steps:
+        own = told[t - 1] * (0 if "last-only" in wrong and t < T else 1)
+        back = back * 0 if "no-carry" in wrong else back
+        now = t - 1 if "shifted" in wrong else t
+        value = states[now - 1] if "slope-before" in wrong else states[now]
+        value = value.tanh() if "tanh-again" in wrong else value
+        slope = 1 - (value if "no-square" in wrong else value**2)
+        slope = torch.ones_like(slope) if "no-slope" in wrong else slope
+        inner = (own + back) * slope
+        if "own-slope" in wrong:
+            inner = own * slope + back
+        if "back-slope" in wrong:
+            inner = own + back * slope
+        before = states[now] if "this-state" in wrong else states[now - 1]
+        part = torch.outer(own + back if "outer-early" in wrong else inner, before)
+        grad = part if "overwritten" in wrong else grad + part
+        back = own + back if "back-early" in wrong else inner
+        if "no-weights" not in wrong:
+            back = back @ (U.T if "carry-transposed" in wrong else U)
     return grad.T if "transposed" in wrong else grad
 
 
 def bptt_cases(numbers):
-    def one(T, D):
+    def one(T, D, started=False):
         states = normal(numbers, T + 1, D).tanh().mul(1e4).round().div(1e4)
         return (
-            states.index_fill(0, torch.tensor([0]), 0.0),
+            states if started else states.index_fill(0, torch.tensor([0]), 0.0),
             normal(numbers, T, D),
             normal(numbers, D, D),
         )
 
     return [
         Case("four steps", one(4, 3), 2),
-        Case("seven steps", one(7, 4)),
+        Case("seven steps", one(7, 4, started=True)),
         Case("two steps", one(2, 5)),
     ]
 
 
 def clip(wrong, grad, limit):
-    size = grad.abs().max() if "largest" in wrong else grad.norm()
+    def length(of, **along):
+        if "no-root" in wrong:
+            return of.pow(2).sum(**along)
+        if "absolute" in wrong:
+            return of.abs().sum(**along)
+        if "mean" in wrong:
+            return of.pow(2).mean(**along).sqrt()
+        return of.abs().amax(**along) if "largest" in wrong else of.pow(2).sum(**along).sqrt()
+
     if "each" in wrong:
         return grad.clamp(-limit, limit)
-    if "rows" in wrong:
-        size = grad.norm(dim=-1, keepdim=True)
-    if "always" in wrong:
-        return grad * limit / size
-    if "to-one" in wrong:
-        return torch.where(size > limit, grad / size, grad)
-    return grad * (limit / size).clamp(max=1)
+    size = length(grad, dim=-1, keepdim=True) if "rows" in wrong else length(grad)
+    factor = size / limit if "upside-down" in wrong else limit / size
+    factor = 1 / size if "to-one" in wrong else factor
+    decides = grad.abs().max() if "by-entries" in wrong else size
+    decides = decides**2 if "square-decides" in wrong else decides
+    long = decides < limit if "reversed" in wrong else decides > limit
+    long = decides == decides if "always" in wrong else long
+    return grad if "never" in wrong else torch.where(long, grad * factor, grad)
 
 
 def clip_cases(numbers):
-    large = 3 * normal(numbers, 4, 5)
+    large, close = 4 * normal(numbers, 4, 5), normal(numbers, 2, 6)
     return [
-        Case("a large gradient", (large, 2.5), 2),
+        Case("a large gradient", (large, 1.5), 2),
         Case("a small one", (normal(numbers, 3, 4).div(10), 2.5)),
+        Case("one a little shorter than the limit", (2.2 * close / close.norm(), 2.5)),
+        Case("a long one of small numbers", (normal(numbers, 5, 3).tanh(), 1.2)),
     ]
 
 
 def lstm_step(wrong, x, h, c, W, U, b):
-    i, f, g, o = (x @ W.T + h @ U.T + b).chunk(4, -1)
+    state = 0 if "no-state" in wrong else (c if "reads-c" in wrong else h) @ U.T
+    z = x @ W.T + state + (0 if "no-bias" in wrong else b)
+    blocks = z.unflatten(-1, (-1, 4)).unbind(-1) if "interleaved" in wrong else z.chunk(4, -1)
+    i, f, g, o = blocks
     if "order" in wrong:
         g, o = o, g
     if "exchanged" in wrong:
         i, f = f, i
-    i, f, o = i.sigmoid(), f.sigmoid(), o.sigmoid()
-    g = g.sigmoid() if "candidate-sigmoid" in wrong else g.tanh()
+    gate = torch.tanh if "gates-tanh" in wrong else torch.sigmoid
+    gate = torch.clone if "gates-raw" in wrong else gate
+    i, f, o = gate(i), gate(f), gate(o)
+    if "candidate-raw" not in wrong:
+        g = g.sigmoid() if "candidate-sigmoid" in wrong else g.tanh()
     if "coupled" in wrong:
         i = 1 - f
-    c = i * g if "forgets-all" in wrong else f * c + i * g
-    h = o * (c if "no-tanh" in wrong else c.tanh())
-    return (c, h) if "returned-exchanged" in wrong else (h, c)
+    i = 1 if "no-input-gate" in wrong else i
+    f = 1 if "no-forget-gate" in wrong else f
+    o = 1 if "no-output-gate" in wrong else o
+    new = i * g if "forgets-all" in wrong else f * c + i * g
+    shown = c if "old-c" in wrong else new
+    h = o * (shown if "no-tanh" in wrong else shown.tanh())
+    new = new.tanh() if "c-tanh" in wrong else c if "old-returned" in wrong else new
+    return (new, h) if "returned-exchanged" in wrong else (h, new)
 
 
 def lstm_step_cases(numbers):
@@ -144,15 +187,22 @@ def reach(wrong, U, T):
         return torch.stack([torch.linalg.eigvals(U).abs().max() ** t for t in range(1, T + 1)])
     if "from-zero" in wrong:
         powers = [torch.eye(len(U)), *powers[:-1]]
-    return torch.stack([power.norm() for power in powers])
+    if "one-late" in wrong:
+        powers = [power @ U for power in powers]
+    if "doubling" in wrong:
+        powers = [torch.linalg.matrix_power(U, 2**t) for t in range(T)]
+    if "spectral" in wrong:
+        return torch.stack([torch.linalg.matrix_norm(power, 2) for power in powers])
+    lengths = torch.stack([power.norm() for power in powers])
+    return lengths**2 if "no-root" in wrong else lengths
 
 
 def reach_cases(numbers):
     tall = torch.tensor([[0.5, 4.0, 0.0], [0.0, 0.5, 0.0], [0.0, 0.3, 0.8]])
     tall = tall * (1 + normal(numbers, 3, 3).abs() / 10)
     return [
-        Case("a matrix that grows first", (tall, 11), 2),
-        Case("a random one", (normal(numbers, 4, 4).div(2), 14)),
+        Case("a matrix that grows first", (tall, 9), 2),
+        Case("a random one", (normal(numbers, 4, 4).div(3), 9)),
     ]
 
 
@@ -164,9 +214,14 @@ QUESTIONS = {
             "exchanged": "W and U exchanged: W reads the input, U the last state",
             "transposed": "U is used the wrong way round: a row of it makes one unit",
             "no-state": "the last state is not used",
+            "no-input": "the input is not used",
             "no-bias": "the bias is not added",
             "no-tanh": "the tanh is missing",
             "sigmoid": "a sigmoid in place of tanh",
+            "input-tanh": "the tanh is taken of the input's part only; take it of the whole sum",
+            "apart": "each part has a tanh of its own; take one of the whole sum",
+            "bias-late": "the bias is added after the tanh; it belongs inside",
+            "bias-twice": "the bias is added twice",
         },
         banned=("rnn_tanh", "RNN", "RNNCell"),
     ),
@@ -180,6 +235,13 @@ QUESTIONS = {
             "first-too": "the state before the first step is among the states",
             "last-only": "only the last state is returned; return all of them",
             "time-first": "steps and batch exchanged: the batch comes first",
+            "before": "the states before each step are kept; those after it are asked for",
+            "one-place": "the last state stands at every step: a state is written over",
+            "along-batch": "it goes along the batch; the steps are the second axis of x",
+            "cut": "the states are stacked, then cut anew by a reshape, which exchanges no axes",
+            "transposed": "within the step, U is used the wrong way round",
+            "no-bias": "within the step, the bias is not added",
+            "no-tanh": "within the step, the tanh is missing",
         },
     ),
     "bptt": Question(
@@ -190,8 +252,22 @@ QUESTIONS = {
             "last-only": "only the last step's loss counts; every step has one",
             "no-slope": "the slope of tanh, 1 − h², is missing",
             "this-state": "the state of this step is used where U met the one before",
-            "carry-transposed": "what is carried back goes through Uᵀ; rows go through U",
+            "carry-transposed": "U is applied on the way back as on the way forwards; the way back "
+            "goes through it in the other direction",
             "transposed": "the gradient has rows and columns exchanged",
+            "slope-before": "the slope of tanh is taken at the state before, not at this step's",
+            "tanh-again": "the states are values of tanh already: take no tanh of them for the slope",
+            "no-square": "1 − h in place of 1 − h²",
+            "own-slope": "what comes back goes round the tanh; the slope is for the whole of δ",
+            "back-slope": "this step's loss goes round the tanh; the slope is for the whole of δ",
+            "outer-early": "the outer product takes δ as it is before the slope",
+            "back-early": "what goes back to the step before lacks this step's slope",
+            "no-weights": "what goes back does not pass through U",
+            "overwritten": "only one step's outer product is left at the end; add them up",
+            "forwards": "the steps are gone through from the first to the last; begin at the last",
+            "shifted": "told and states do not fit together: told[t - 1] belongs to states[t]",
+            "start-left-out": "the first step is left out; U met h₀ there",
+            "end-left-out": "the last step is left out",
         },
         banned=("backward", "autograd"),
     ),
@@ -204,6 +280,14 @@ QUESTIONS = {
             "largest": "measured by the largest number instead of the length",
             "always": "small gradients are made larger; leave them alone",
             "to-one": "scaled to length 1 instead of the limit",
+            "no-root": "measured by the sum of all squares, without its root",
+            "absolute": "measured by the sum of all absolute values",
+            "mean": "measured by the root of the mean of the squares",
+            "reversed": "the short gradients are scaled and the long ones are not",
+            "upside-down": "the factor is upside down: length / limit",
+            "by-entries": "single numbers decide whether it is clipped; its length should",
+            "square-decides": "the square of the length is compared with the limit",
+            "never": "nothing is ever clipped",
         },
         banned=("clip_grad_norm_", "clip_grad_norm"),
     ),
@@ -218,6 +302,19 @@ QUESTIONS = {
             "forgets-all": "the old cell state is lost",
             "no-tanh": "the new h is made of c; it should be made of tanh c",
             "returned-exchanged": "returned as c, h instead of h, c",
+            "no-bias": "the bias is not added",
+            "no-state": "the last h is not used",
+            "reads-c": "U reads the old c; it should read h",
+            "interleaved": "every fourth number makes a block; a block is D numbers in a row",
+            "gates-raw": "the gates lack their sigmoid",
+            "gates-tanh": "the gates go through tanh; it should be a sigmoid",
+            "candidate-raw": "the candidate lacks its tanh",
+            "no-input-gate": "the input gate is not used",
+            "no-forget-gate": "the forget gate is not used",
+            "no-output-gate": "the output gate is not used",
+            "old-c": "the new h is made of the old c; it should be made of the new one",
+            "c-tanh": "the new c is returned after tanh; only h is made of tanh c",
+            "old-returned": "the old c is returned in place of the new one",
         },
         banned=("lstm_cell", "lstm", "LSTM", "LSTMCell"),
     ),
@@ -229,6 +326,11 @@ QUESTIONS = {
             "radius": "powers of the spectral radius: right in the long run only",
             "entries": "the entries are raised to the power; multiply the matrix by itself",
             "from-zero": "the first power is 0; it should be 1",
+            "one-late": "the first power is 2; it should be 1",
+            "doubling": "each power is squared, which gives 1, 2, 4, 8 …; multiply by U once a step",
+            "spectral": "measured by the largest singular value; the root of the sum of all squares "
+            "is asked for",
+            "no-root": "the root is missing: these are squares of the lengths",
         },
     ),
 }

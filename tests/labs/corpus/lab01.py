@@ -190,6 +190,17 @@ CHANGES = {
         "no-bias": (" + b", ""),
         "no-tanh": ("torch.tanh(z)", "z"),
         "sigmoid": ("torch.tanh(z)", "torch.sigmoid(z)"),
+        "no-input": ("z = x @ W.T + ", "z = "),
+        "input-tanh": (
+            "z = x @ W.T + h @ U.T + b\n    return torch.tanh(z)",
+            "return torch.tanh(x @ W.T) + h @ U.T + b",
+        ),
+        "apart": (
+            "z = x @ W.T + h @ U.T + b\n    return torch.tanh(z)",
+            "return torch.tanh(x @ W.T) + torch.tanh(h @ U.T) + b",
+        ),
+        "bias-late": (" + b\n    return torch.tanh(z)", "\n    return torch.tanh(z) + b"),
+        "bias-twice": ("x @ W.T + h @ U.T + b", "F.linear(x, W, b) + F.linear(h, U, b)"),
     },
     "unroll": {
         "not-carried": ("h @ U.T", "0 * h @ U.T"),
@@ -198,6 +209,29 @@ CHANGES = {
         "first-too": ("[]", "[torch.zeros(len(x), len(U))]"),
         "last-only": ("torch.stack(out, 1)", "h"),
         "time-first": ("torch.stack(out, 1)", "torch.stack(out)"),
+        "before": (
+            "        h = torch.tanh(x[:, t] @ W.T + h @ U.T + b)\n        out.append(h)",
+            "        out.append(h)\n        h = torch.tanh(x[:, t] @ W.T + h @ U.T + b)",
+        ),
+        "one-place": (
+            "h = torch.tanh(x[:, t] @ W.T + h @ U.T + b)",
+            "h[:] = torch.tanh(x[:, t] @ W.T + h @ U.T + b)",
+        ),
+        "along-batch": (
+            GOOD["unroll"],
+            """
+def unroll(x, W, U, b):
+    h, out = torch.zeros(len(U)), []
+    for one in x:
+        h = torch.tanh(one @ W.T + h @ U.T + b)
+        out.append(h)
+    return torch.stack(out)
+""",
+        ),
+        "cut": ("torch.stack(out, 1)", "torch.cat(out).view(len(x), -1, len(U))"),
+        "transposed": ("h @ U.T", "h @ U"),
+        "no-bias": (" + b)", ")"),
+        "no-tanh": ("torch.tanh(x[:, t] @ W.T + h @ U.T + b)", "x[:, t] @ W.T + h @ U.T + b"),
     },
     "bptt": {
         "no-carry": ("told[t - 1] + delta", "told[t - 1]"),
@@ -206,6 +240,28 @@ CHANGES = {
         "this-state": ("torch.outer(z, states[t - 1])", "torch.outer(z, states[t])"),
         "carry-transposed": ("z @ U", "U @ z"),
         "transposed": ("torch.outer(z, states[t - 1])", "torch.outer(states[t - 1], z)"),
+        "slope-before": ("1 - states[t] ** 2", "1 - states[t - 1] ** 2"),
+        "tanh-again": ("1 - states[t] ** 2", "1 - states[t].tanh() ** 2"),
+        "no-square": ("1 - states[t] ** 2", "1 - states[t]"),
+        "own-slope": (
+            "delta = told[t - 1] + delta\n        z = delta * (1 - states[t] ** 2)",
+            "z = told[t - 1] * (1 - states[t] ** 2) + delta",
+        ),
+        "back-slope": (
+            "delta = told[t - 1] + delta\n        z = delta * (1 - states[t] ** 2)",
+            "z = told[t - 1] + delta * (1 - states[t] ** 2)",
+        ),
+        "outer-early": ("torch.outer(z", "torch.outer(delta"),
+        "back-early": ("z @ U", "delta @ U"),
+        "no-weights": ("z @ U", "z"),
+        "overwritten": ("grad = grad + ", "grad = "),
+        "forwards": ("range(len(told), 0, -1)", "range(1, len(told) + 1)"),
+        "shifted": (
+            "range(len(told), 0, -1):\n        delta = told[t - 1]",
+            "range(len(told) - 1, -1, -1):\n        delta = told[t]",
+        ),
+        "start-left-out": ("range(len(told), 0, -1)", "range(len(told), 1, -1)"),
+        "end-left-out": ("range(len(told), 0, -1)", "range(len(told) - 1, 0, -1)"),
     },
     "clip": {
         "each": ("grad * limit / size if size > limit else grad", "grad.clamp(-limit, limit)"),
@@ -216,6 +272,14 @@ CHANGES = {
         "largest": ("grad.norm()", "grad.abs().max()"),
         "always": (" if size > limit else grad", ""),
         "to-one": ("grad * limit / size", "grad / size"),
+        "no-root": ("grad.norm()", "(grad**2).sum()"),
+        "absolute": ("grad.norm()", "grad.abs().sum()"),
+        "mean": ("grad.norm()", "(grad**2).mean().sqrt()"),
+        "reversed": ("size > limit", "size < limit"),
+        "upside-down": ("grad * limit / size", "grad * size / limit"),
+        "by-entries": ("size > limit", "(grad.abs() > limit).any()"),
+        "square-decides": ("size > limit", "size**2 > limit"),
+        "never": ("size > limit", "limit > size * 1e9"),
     },
     "lstm_step": {
         "order": ("i, f, g, o = (x", "i, f, o, g = (x"),
@@ -225,6 +289,28 @@ CHANGES = {
         "forgets-all": ("f * c + ", ""),
         "no-tanh": ("o * c.tanh()", "o * c"),
         "returned-exchanged": ("return h, c", "return c, h"),
+        "old-returned": (
+            "    c = f * c + i * g\n    h = o * c.tanh()",
+            "    h = o * (f * c + i * g).tanh()",
+        ),
+        "no-bias": (" + b)", ")"),
+        "no-state": (" + h @ U.T", ""),
+        "reads-c": ("h @ U.T", "c @ U.T"),
+        "interleaved": (".chunk(4, -1)", ".view(len(x), -1, 4).unbind(-1)"),
+        "gates-raw": ("i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()", "i, f, g.tanh(), o"),
+        "gates-tanh": (
+            "i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()",
+            "i.tanh(), f.tanh(), g.tanh(), o.tanh()",
+        ),
+        "candidate-raw": ("g.tanh()", "g"),
+        "no-input-gate": ("i * g", "g"),
+        "no-forget-gate": ("f * c", "c"),
+        "no-output-gate": ("o * c.tanh()", "c.tanh()"),
+        "old-c": (
+            "c = f * c + i * g\n    h = o * c.tanh()",
+            "h = o * c.tanh()\n    c = f * c + i * g",
+        ),
+        "c-tanh": ("h = o * c.tanh()", "c = c.tanh()\n    h = o * c"),
     },
     "reach": {
         "bound": ("p.norm() for p in powers", "U.norm() ** t for t in range(1, T + 1)"),
@@ -234,18 +320,41 @@ CHANGES = {
         ),
         "entries": ("torch.linalg.matrix_power(U, t)", "U**t"),
         "from-zero": ("range(1, T + 1)", "range(T)"),
+        "one-late": ("range(1, T + 1)", "range(2, T + 2)"),
+        "doubling": ("(U, t) for t in range(1, T + 1)", "(U, 2**t) for t in range(T)"),
+        "spectral": ("p.norm()", "torch.linalg.matrix_norm(p, 2)"),
+        "no-root": ("p.norm()", "(p**2).sum()"),
     },
 }
 PAIRS = {
-    "rnn_step": [("no-bias", "no-tanh"), ("transposed", "sigmoid"), ("no-state", "no-bias")],
-    "unroll": [("backwards", "time-first"), ("ones", "last-only"), ("not-carried", "first-too")],
+    "rnn_step": [
+        ("no-bias", "no-tanh"),
+        ("transposed", "sigmoid"),
+        ("no-state", "no-bias"),
+        ("bias-late", "transposed"),
+    ],
+    "unroll": [
+        ("backwards", "time-first"),
+        ("ones", "last-only"),
+        ("not-carried", "first-too"),
+        ("transposed", "time-first"),
+        ("before", "no-bias"),
+    ],
     "bptt": [
         ("no-slope", "transposed"),
         ("no-carry", "this-state"),
         ("carry-transposed", "no-slope"),
+        ("tanh-again", "transposed"),
+        ("carry-transposed", "overwritten"),
     ],
-    "clip": [("always", "largest")],
-    "lstm_step": [("exchanged", "no-tanh"), ("candidate-sigmoid", "forgets-all")],
+    "clip": [("always", "largest"), ("no-root", "to-one")],
+    "lstm_step": [
+        ("exchanged", "no-tanh"),
+        ("candidate-sigmoid", "forgets-all"),
+        ("no-bias", "exchanged"),
+        ("old-c", "no-tanh"),
+    ],
+    "reach": [("one-late", "no-root")],
 }
 
 
