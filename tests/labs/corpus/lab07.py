@@ -182,7 +182,19 @@ CHANGES = {
         "no-root": (".sqrt()", ""),
         "sum": ("mean(-1", "sum(-1"),
         "no-gain": (" * gain", ""),
-        "axis": ("mean(-1", "mean(-2"),
+        "by-position": ("mean(-1", "mean(-2"),
+        "all-vectors": ("mean(-1, keepdim=True)", "mean()"),
+        "spread": ("x.pow(2).mean(", "x.var("),
+        "variance": ("x.pow(2).mean(-1,", "x.var(-1, unbiased=False,"),
+        "above": ("return x /", "return (x - x.mean(-1, keepdim=True)) /"),
+        "mean-first": ("x.pow(2).mean(-1, keepdim=True)", "x.mean(-1, keepdim=True) ** 2"),
+        "no-square": (".pow(2)", ""),
+        "absolute": ("x.pow(2).mean(-1, keepdim=True)", "x.abs().mean(-1, keepdim=True) ** 2"),
+        "multiplied": ("x / ", "x * "),
+        "gain-below": ("(square + eps).sqrt() * gain", "((square + eps).sqrt() * gain)"),
+        "gain-added": (" * gain", " + gain"),
+        "gain-first": ("square =", "x, gain = x * gain, 1.0\n    square ="),
+        "no-eps": ("square + eps", "square + 1e-6"),
     },
     "swiglu": {
         "sigmoid": ("F.silu(z)", "z.sigmoid()"),
@@ -191,6 +203,21 @@ CHANGES = {
         "exchanged": ("z, u = x", "u, z = x"),
         "added": ("* u", "+ u"),
         "no-down": (" @ down.T", ""),
+        "gelu": ("F.silu(z)", "F.gelu(z)"),
+        "tanh": ("F.silu(z)", "z.tanh()"),
+        "sign": ("F.silu(z)", "z / (1 + torch.exp(z))"),
+        "no-up": (" * u)", ")"),
+        "no-gate": ("F.silu(z) * u", "u"),
+        "gate-twice": ("x @ up.T", "x @ gate.T"),
+        "up-twice": ("x @ gate.T", "x @ up.T"),
+        "both": (" * u", " * F.silu(u)"),
+        "late": ("F.silu(z) * u", "F.silu(z * u)"),
+        "before": ("(F.silu(z)", "(F.silu(x) @ gate.T"),
+        "residual": ("return ", "return x + "),
+        "reshaped": (
+            "z, u",
+            "gate, up, down = [w.reshape(w.shape[::-1]).T for w in (gate, up, down)]\n    z, u",
+        ),
     },
     "rotate": {
         "neighbours": (
@@ -201,6 +228,36 @@ CHANGES = {
         "no-start": ("(start, start + T)", "(T)"),
         "half-frequencies": ("-2 * torch", "-torch"),
         "added": ("return torch", "return x + torch.cat((phi.sin(), phi.cos()), -1)\n    torch"),
+        "base-fixed": ("base **", "10000.0 **"),
+        "from-one": ("(start, start + T)", "(start + 1, start + T + 1)"),
+        "double-frequencies": ("torch.arange(D // 2)", "torch.arange(0, D, 2)"),
+        "pairs-from-one": ("torch.arange(D // 2)", "torch.arange(1, D // 2 + 1)"),
+        "rising": ("(-2 *", "(2 *"),
+        "one-speed": ("[:, None] * w", "[:, None]"),
+        "no-position": ("torch.arange(start, start + T)[:, None] * w", "w.repeat(T, 1)"),
+        "start-only": ("torch.arange(start, start + T)[:, None]", "start"),
+        "cos-sin": (
+            "torch.cat((a * phi.cos() - b * phi.sin(), b * phi.cos() + a * phi.sin()), -1)",
+            "torch.cat((a * phi.sin() - b * phi.cos(), b * phi.sin() + a * phi.cos()), -1)",
+        ),
+        "plus": ("() - b *", "() + b *"),
+        "minus": ("() + a *", "() - a *"),
+        "overwritten": (
+            "    return torch.cat((a * phi.cos() - b * phi.sin(),",
+            "    a = a * phi.cos() - b * phi.sin()\n    return torch.cat((a,",
+        ),
+        "one-turned": (", b * phi.cos() + a * phi.sin())", ", b)"),
+        "swapped": (
+            "(a * phi.cos() - b * phi.sin(), b * phi.cos() + a * phi.sin())",
+            "(b * phi.cos() + a * phi.sin(), a * phi.cos() - b * phi.sin())",
+        ),
+        "put-back": ("return torch.cat", "return interleave"),
+        "angle-order": (
+            "    return torch.cat((a * phi.cos() - b * phi.sin(), b * phi.cos() "
+            "+ a * phi.sin()), -1)",
+            "    phi = phi.repeat_interleave(2, -1)\n"
+            "    return x * phi.cos() + torch.cat((-b, a), -1) * phi.sin()",
+        ),
     },
     "cached": {
         "forgets": ("    k, v = torch.cat((old_k, k), -2), torch.cat((old_v, v), -2)\n", ""),
@@ -212,6 +269,47 @@ CHANGES = {
         "no-offset": ("tril(s.shape[-1] - s.shape[-2])", "tril()"),
         "unscaled": (" / math.sqrt(q.shape[-1])", ""),
         "new-only": ("@ v, k, v", "@ v, k[..., -Tq:, :], v[..., -Tq:, :]"),
+        "new-seen-only": (
+            "return s.softmax(-1) @ v",
+            "return s[..., -Tq:].softmax(-1) @ v[:, :, -Tq:]",
+        ),
+        "old-seen-only": (
+            "return s.softmax(-1) @ v",
+            "return s[..., : old_k.shape[2]].softmax(-1) @ old_v",
+        ),
+        "self-hidden": ("s.shape[-2])", "s.shape[-2] - 1)"),
+        "one-more": ("s.shape[-2])", "s.shape[-2] + 1)"),
+        "upper": (".tril(", ".triu("),
+        "later": (
+            "    s = s.mask",
+            "    see = see.clone()\n"
+            "    see[:, -Tq:] = torch.ones(Tq, Tq, dtype=torch.bool).triu()\n    s = s.mask",
+        ),
+        "alone": (
+            "    s = s.mask",
+            "    see = see.clone()\n"
+            "    see[:, -Tq:] = torch.eye(Tq, dtype=torch.bool)\n    s = s.mask",
+        ),
+        "no-softmax": (
+            "s = s.masked_fill(~see, -math.inf)\n    return s.softmax(-1)",
+            "return s.tril(s.shape[-1] - s.shape[-2])",
+        ),
+        "inverted": ("~see", "see"),
+        "zeroed": ("s.masked_fill(~see, -math.inf)", "s * see"),
+        "late-mask": (
+            "s = s.masked_fill(~see, -math.inf)\n    return s.softmax(-1)",
+            "return s.softmax(-1).masked_fill(~see, 0)",
+        ),
+        "full-width": ("math.sqrt(q.shape[-1])", "q.shape[-1]"),
+        "multiplied": ("/ math.sqrt", "* math.sqrt"),
+        "wide-scale": ("math.sqrt(q.shape[-1])", "math.sqrt(q.shape[1] * q.shape[-1])"),
+        "reshaped": ("k.mT", "k.reshape(*k.shape[:2], k.shape[3], k.shape[2])"),
+        "over-queries": ("softmax(-1)", "softmax(-2)"),
+        "over-heads": ("softmax(-1)", "softmax(1)"),
+        "values-in-front": ("(old_v, v)", "(v, old_v)"),
+        "old-k-twice": ("(old_v, v)", "(old_k, v)"),
+        "keys-mixed": ("@ v, k, v", "@ k, k, v"),
+        "exchanged": ("@ v, k, v", "@ v, v, k"),
     },
     "route": {
         "all": ("logits.masked_fill(~here, -math.inf)", "logits"),
@@ -227,6 +325,40 @@ CHANGES = {
             "logits.masked_fill(~here, -math.inf).softmax(-1)",
             "(w := logits.softmax(-1) * here) / w.sum(0).clamp(min=1e-9)",
         ),
+        "over-tokens": (".softmax(-1)", ".softmax(0)"),
+        "over-ranks": (
+            "logits.masked_fill(~here, -math.inf).softmax(-1)",
+            "torch.zeros_like(logits).scatter(-1, who, values.softmax(0))",
+        ),
+        "columns": (
+            "    values, who = logits.topk(active)\n"
+            "    here = torch.zeros_like(logits).scatter(-1, who, 1.0) > 0\n"
+            "    return logits.masked_fill(~here, -math.inf).softmax(-1)",
+            "    values, who = logits.topk(active, dim=0)\n"
+            "    return torch.zeros_like(logits).scatter(0, who, values.softmax(0))",
+        ),
+        "always-two": ("topk(active)", "topk(2)"),
+        "one-more": ("topk(active)", "topk(active + 1)"),
+        "one-fewer": (
+            "    return",
+            "    here = logits > values[:, -1:]\n    return",
+        ),
+        "zeros": (
+            "logits.masked_fill(~here, -math.inf).softmax(-1)",
+            "(w := torch.zeros_like(logits), w.scatter(-1, who, values.softmax(-1)))[0]",
+        ),
+        "exponentials": ("logits.masked_fill(~here, -math.inf).softmax(-1)", "logits.exp() * here"),
+        "ones": ("logits.masked_fill(~here, -math.inf).softmax(-1)", "here * 1.0"),
+        "raw": ("logits.masked_fill(~here, -math.inf).softmax(-1)", "logits * here"),
+        "linear": (
+            "logits.masked_fill(~here, -math.inf).softmax(-1)",
+            "(w := logits * here) / w.sum(-1, keepdim=True)",
+        ),
+        "twice": ("    values", "    logits = logits.softmax(-1)\n    values"),
+        "ranked": (
+            "logits.masked_fill(~here, -math.inf).softmax(-1)",
+            "F.pad(values.softmax(-1), (0, logits.shape[1] - active))",
+        ),
     },
     "mixture": {
         "transposed": ("experts.mT", "experts"),
@@ -234,15 +366,75 @@ CHANGES = {
         "best-only": ("weights.T", "(weights * (weights == weights.amax(1, keepdim=True))).T"),
         "averaged": ("(weights.T[..., None] * answers).sum(0)", "answers.mean(0)"),
         "residual": ("return ", "return x + "),
+        "zeros": (
+            "return (weights.T[..., None] * answers).sum(0)",
+            "out = torch.zeros_like(x)\n"
+            "    for w, answer in zip(weights.T, answers):\n"
+            "        out + w[:, None] * answer\n"
+            "    return out",
+        ),
+        "all-added": ("weights.T[..., None] * ", ""),
+        "equal": ("weights.T", "((weights > 0) / (weights > 0).sum(1, keepdim=True)).T"),
+        "divided": (" * answers).sum(0)", " * answers).mean(0)"),
+        "softmax-again": ("weights.T", "weights.softmax(1).T"),
+        "last-only": (".sum(0)", "[-1]"),
+        "first-only": (".sum(0)", "[0]"),
+        "skips-last": (".sum(0)", "[:-1].sum(0)"),
+        "skips-first": (".sum(0)", "[1:].sum(0)"),
+        "chained": (
+            "return (weights.T[..., None] * answers).sum(0)",
+            "for w, expert in zip(weights.T, experts):\n"
+            "        x = x + w[:, None] * (x @ expert.T)\n"
+            "    return x",
+        ),
+        "reshaped": (
+            "(weights.T[..., None] * answers).sum(0)",
+            "(weights[..., None] * answers.reshape(len(x), len(experts), -1)).sum(1)",
+        ),
     },
 }
 PAIRS = {
-    "rms_norm": [("centred", "no-gain"), ("sum", "eps-outside"), ("no-root", "no-gain")],
-    "swiglu": [("sigmoid", "exchanged"), ("relu", "added"), ("sigmoid", "no-down")],
-    "rotate": [("backwards", "no-start"), ("half-frequencies", "backwards")],
-    "cached": [("no-mask", "unscaled"), ("in-front", "unscaled"), ("no-offset", "new-only")],
-    "route": [("lowest", "equal"), ("only-one", "not-shared")],
-    "mixture": [("transposed", "unweighted"), ("best-only", "residual")],
+    "rms_norm": [
+        ("centred", "no-gain"),
+        ("sum", "eps-outside"),
+        ("no-root", "no-gain"),
+        ("spread", "eps-outside"),
+        ("above", "no-gain"),
+        ("by-position", "no-gain"),
+        ("sum", "no-eps"),
+    ],
+    "swiglu": [
+        ("sigmoid", "exchanged"),
+        ("relu", "added"),
+        ("sigmoid", "no-down"),
+        ("gelu", "exchanged"),
+        ("sign", "residual"),
+        ("no-activation", "reshaped"),
+    ],
+    "rotate": [
+        ("backwards", "no-start"),
+        ("half-frequencies", "backwards"),
+        ("double-frequencies", "no-start"),
+        ("from-one", "base-fixed"),
+        ("plus", "no-start"),
+        ("overwritten", "double-frequencies"),
+    ],
+    "cached": [
+        ("no-mask", "unscaled"),
+        ("in-front", "unscaled"),
+        ("no-offset", "new-only"),
+        ("zeroed", "no-offset"),
+        ("full-width", "no-mask"),
+        ("reshaped", "unscaled"),
+        ("exchanged", "no-offset"),
+    ],
+    "route": [("lowest", "equal"), ("only-one", "not-shared"), ("lowest", "raw")],
+    "mixture": [
+        ("transposed", "unweighted"),
+        ("best-only", "residual"),
+        ("transposed", "divided"),
+        ("skips-last", "residual"),
+    ],
 }
 
 
