@@ -217,6 +217,7 @@ NUMBERS = {
     "images": lambda run: [100 * run["test_accuracy"]],
     "tweaks": lambda run: [each["report"] for each in run["runs"]],
     "scaling": lambda run: [run["validation_loss"]],
+    "grading": lambda run: [run["seconds"]],
 }
 
 

@@ -70,6 +70,11 @@ def scaling(run):
     yield what, [run["validation_loss"]], run["parameters"], run["training_seconds"]
 
 
+def grading(run):
+    what = f"lab 3, {run['files']} files, {run['workers']} at a time"
+    yield what, [run["seconds"]], None, run["seconds"] / run["files"]
+
+
 # What is measured, how it is read, with how many decimals it is shown.
 LOSS = "held-out loss, nats"
 SHOWN = {
@@ -79,6 +84,7 @@ SHOWN = {
     "images": (images, "right, test, %", 1),
     "tweaks": (tweaks, LOSS, 3),
     "scaling": (scaling, LOSS, 3),
+    "grading": (grading, "seconds", 0),
 }
 
 
@@ -111,6 +117,10 @@ def all_of(numbers, digits):
 
 def duration(seconds):
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def count(parameters):
+    return "–" if parameters is None else f"{parameters:,}"
 
 
 def machine(run):
@@ -151,7 +161,7 @@ class Measured(SphinxDirective):
             self.env.note_dependency(str(path))
         _, unit, digits = SHOWN[folder]
         rows = [
-            (what, all_of(numbers, digits), f"{parameters:,}", duration(statistics.mean(seconds)))
+            (what, all_of(numbers, digits), count(parameters), duration(statistics.mean(seconds)))
             for what, (numbers, parameters, seconds) in settings(folder).items()
         ]
         machines = sorted({machine(run) for run in runs.values()})
