@@ -103,7 +103,7 @@ def project_cases(numbers):
     return [Case("one sequence", one(4, 5), 2), Case("a batch", one(6, 2, 3))]
 
 
-def factor(wrong, H, D):
+def factor(wrong, H, T, D):
     """What the dot products are multiplied by."""
     if "unscaled" in wrong:
         return 1
@@ -113,6 +113,8 @@ def factor(wrong, H, D):
         return math.sqrt(D)
     if "scale-heads" in wrong:
         return 1 / math.sqrt(H)
+    if "scale-positions" in wrong:
+        return 1 / math.sqrt(T)
     return 1 / math.sqrt(D * H if "scale-width" in wrong else D)
 
 
@@ -121,7 +123,7 @@ AXES = {"axis": -2, "axis-heads": 1, "axis-batch": 0}
 
 def attend(wrong, q, k, v, H, mask):
     """Attention in each head; `mask` has the axes of the scores or fewer."""
-    scores, kept = q @ k.mT * factor(wrong, H, q.shape[-1]), 1
+    scores, kept = q @ k.mT * factor(wrong, H, *q.shape[-2:]), 1
     if "causal" in wrong:
         mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
     if mask is not None and "mask-ignored" not in wrong:
@@ -134,7 +136,8 @@ def attend(wrong, q, k, v, H, mask):
         else:
             scores = scores.masked_fill(~mask, 0 if "hidden-zero" in wrong else -math.inf)
     axes = [AXES[name] for name in AXES if name in wrong]
-    weights = scores.softmax(*axes[:1] or [-1]) * kept
+    weights = scores if "no-softmax" in wrong else scores.softmax(*axes[:1] or [-1])
+    weights = weights * kept
     return (weights.mT if "weights-turned" in wrong else weights) @ v
 
 
@@ -181,10 +184,10 @@ def layer(numbers, C):
 
 
 def multi_head_cases(numbers):
-    x, one = normal(numbers, 3, 5, 6), normal(numbers, 2, 5, 12)
+    x, one = normal(numbers, 3, 4, 10), normal(numbers, 2, 5, 12)
     masks = look(numbers, 5, 5), look(numbers, 2, 5, 5)
     return [
-        Case("no mask", (x, *layer(numbers, 6), 2), 2),
+        Case("no mask", (x, *layer(numbers, 10), 2), 2),
         Case("three heads", (one, *layer(numbers, 12), 3)),
         Case("one mask for all", (one, *layer(numbers, 12), 3, masks[0])),
         Case("a mask for each sequence", (one, *layer(numbers, 12), 3, masks[1])),
@@ -211,26 +214,29 @@ def cross(wrong, x, memory, in_weight, in_bias, out_weight, out_bias, H):
 
 
 def cross_cases(numbers):
-    same = normal(numbers, 3, 4, 6), normal(numbers, 3, 4, 6)
+    same = normal(numbers, 3, 4, 10), normal(numbers, 3, 4, 10)
     x, memory = normal(numbers, 2, 3, 8), normal(numbers, 2, 5, 8)
     return [
-        Case("as many ask as answer", (*same, *layer(numbers, 6), 2)),
+        Case("as many ask as answer", (*same, *layer(numbers, 10), 2)),
         Case("three ask, five answer", (x, memory, *layer(numbers, 8), 4), 2),
     ]
 
 
 def grouped(wrong, q, k, v, mask=None):
-    H, G = q.shape[-3], k.shape[-3]
+    H = q.shape[-3]
     tiled = "tiled" in wrong
-    k = shared(k, H // G, tiled != ("keys-tiled" in wrong))
-    v = shared(v, H // G, tiled != ("values-tiled" in wrong))
+    k = shared(k, H, tiled != ("keys-tiled" in wrong), "divisor" in wrong)
+    v = shared(v, H, tiled != ("values-tiled" in wrong), "divisor" in wrong)
     if "first-only" in wrong:
         k, v = k[..., :1, :, :], v[..., :1, :, :]
     return attend(wrong, q, k, v, H, mask)
 
 
-def shared(part, times, tiled):
-    return part.repeat(1, times, 1, 1) if tiled else part.repeat_interleave(times, -3)
+def shared(part, H, tiled, exchanged):
+    """For each query head its head of keys or values; `exchanged` takes G for H / G."""
+    G, each = part.shape[-3], H // part.shape[-3]
+    G, each = (each, G) if exchanged else (G, each)
+    return part[:, [h % G if tiled else h // each for h in range(H)]]
 
 
 def grouped_cases(numbers):
@@ -239,7 +245,7 @@ def grouped_cases(numbers):
         return tuple(normal(numbers, *shape) for shape in shapes)
 
     return [
-        Case("four heads, two of keys", qkv(2, 4, 2, 3, 5), 2),
+        Case("six heads, three of keys", qkv(2, 6, 3, 4, 5), 2),
         Case("a mask", (*qkv(2, 6, 2, 4, 3), look(numbers, 4, 4))),
         Case("one head of keys for all", qkv(1, 4, 1, 3, 2)),
     ]
@@ -282,10 +288,12 @@ ATTENTION = {
     "axis": "softmax over the queries (axis −2) instead of over the keys (axis −1)",
     "axis-heads": "softmax over axis 1, the heads, instead of over the keys (axis −1)",
     "axis-batch": "softmax over axis 0, the sequences, instead of over the keys (axis −1)",
+    "no-softmax": "the scores themselves are used as weights, without a softmax",
     "weights-turned": "the weights are transposed before they meet the values; a row of them "
     "belongs to one query",
     "divided-by-width": "scores divided by D instead of √D",
     "multiplied": "scores multiplied by √D instead of divided by it",
+    "scale-positions": "scores divided by √T, from the number of positions, instead of √D",
     "scale-heads": "scores divided by √H, from the number of heads, instead of √D",
 }
 MASK = {
@@ -409,8 +417,9 @@ QUESTIONS = {
         ATTENTION
         | MASK
         | {
-            "tiled": "queries 0, 1, 2, … use heads 0, 1, 0, 1 of the keys; neighbours belong "
-            "together: 0, 0, 1, 1",
+            "tiled": "the query heads take those of the keys in turn; neighbours belong "
+            "together (if H = 4 and G = 2: 0, 0, 1, 1)",
+            "divisor": "G and H/G are exchanged where the head of keys for a query head is chosen",
             "first-only": "all queries use the first head of keys",
             "values-tiled": "the query heads share the keys as asked, but the values otherwise",
             "keys-tiled": "the query heads share the values as asked, but the keys otherwise",
@@ -446,7 +455,7 @@ CHOICES = {
             flips={
                 "grouped": {
                     "tiled": "neighbouring queries use the same head of keys; here they take them "
-                    "in turn: 0, 1, 0, 1"
+                    "in turn (if H = 4 and G = 2: 0, 1, 0, 1)"
                 }
             },
         ),

@@ -224,10 +224,12 @@ IN_WHOLE = {
 IN_BOTH = {
     "axis-heads": ("s.softmax(-1)", "s.softmax(1)"),
     "axis-batch": ("s.softmax(-1)", "s.softmax(0)"),
+    "no-softmax": ("s.softmax(-1)", "s"),
     "weights-turned": ("s.softmax(-1)", "s.softmax(-1).mT"),
     "divided-by-width": ("math.sqrt(q.shape[-1])", "q.shape[-1]"),
     "multiplied": ("/ math.sqrt", "* math.sqrt"),
     "scale-heads": ("q.shape[-1])", "q.shape[1])"),
+    "scale-positions": ("q.shape[-1])", "q.shape[-2])"),
 }
 IN_LAYER = {
     "mixed-heads": (
@@ -300,6 +302,10 @@ IN_GROUPED = {
     "polarity": ("~mask", "mask"),
     "tiled": ("repeat_interleave(share, 1)", "repeat(1, share, 1, 1)"),
     "first-only": ("share = q", "k, v = k[:, :1], v[:, :1]; share = q"),
+    "divisor": (
+        "k = k.repeat_interleave(share, 1)\n    v = v.repeat_interleave(share, 1)",
+        "index = torch.arange(q.shape[1]) // k.shape[1]\n    k, v = k[:, index], v[:, index]",
+    ),
     "keys-tiled": ("k.repeat_interleave(share, 1)", "k.repeat(1, share, 1, 1)"),
     "mask-transposed": ("~mask", "~mask.mT"),
     "mask-added": ("s.masked_fill(~mask, -math.inf)", "s + mask"),
