@@ -184,6 +184,7 @@ SCALES = {
     "unscaled": ("/ math.sqrt(q.shape[-1])", ""),
     "scale-d": ("math.sqrt(q.shape[-1])", "q.shape[-1]"),
     "scale-keys": ("math.sqrt(q.shape[-1])", "math.sqrt(k.shape[-2])"),
+    "scale-queries": ("math.sqrt(q.shape[-1])", "math.sqrt(q.shape[-2])"),
     "scale-up": ("/ math", "* math"),
 }
 BAD_ROW = {
@@ -201,6 +202,20 @@ IN_ATTEND = (
         "exchanged": ("return w @ v, w", "return w, w @ v"),
         "mask-ignored": ("mask is not None", "False"),
         "mask-zero": ("s = s.masked_fill(~mask, -math.inf)", "s, mask = s * mask, None"),
+        "mask-added": ("s = s.masked_fill(~mask, -math.inf)", "s, mask = s + mask, None"),
+        "mask-after": ("s = s.masked_fill(~mask, -math.inf)", "pass"),
+        "uniform-row": ("s = s.masked_fill(~mask, -math.inf)", "s, mask = s - 1e9 * ~mask, None"),
+        "values-for-keys": ("k.mT", "v.mT"),
+        "scale-values": ("q.shape[-1]", "v.shape[-1]"),
+        "scale-axis-1": ("q.shape[-1]", "q.shape[1]"),
+        "reshaped": ("k.mT", "k.reshape(*k.shape[:-2], k.shape[-1], k.shape[-2])"),
+        "no-softmax": (
+            "return w @ v, w",
+            "s = q @ k.mT / math.sqrt(q.shape[-1])\n    return s @ v, s",
+        ),
+        "average": ("return w @ v, w", "return q @ k.mT / math.sqrt(q.shape[-1]) @ v, w"),
+        "scores-back": ("return w @ v, w", "return w @ v, q @ k.mT / math.sqrt(q.shape[-1])"),
+        "twice": ("s = s.masked_fill", "s = s.softmax(-1).masked_fill"),
     }
 )
 IN_MASKED = {
@@ -211,7 +226,33 @@ IN_MASKED = {
     "mask-ignored": ("~mask", "False & mask"),
     "mask-zero": ("x = x.masked_fill(~mask, -math.inf)", "x, mask = x * mask, x > -1e9"),
     "mask-after": ("x = x.masked_fill(~mask, -math.inf)", "pass"),
+    "mask-added": ("x = x.masked_fill(~mask, -math.inf)", "x, mask = x + mask, x > -1e9"),
+    "uniform-row": ("return w.masked_fill(~mask, 0)", "return w.nan_to_num(1 / x.shape[-1])"),
+    "not-low": ("-math.inf", "-100"),
 }
+# Hidden places that are dropped after e was raised to the scores
+DROPPED = """
+def masked_softmax(x, mask):
+    e = torch.exp(x - x.amax(-1, keepdim=True)) * mask
+    return (e / e.sum(-1, keepdim=True)).nan_to_num(0)
+"""
+LINES_MASKED = {
+    "plain(x * mask) * mask": ["mask-zero", "mask-after"],
+    "plain(x.masked_fill(~mask, 0)) * mask": ["mask-zero", "mask-after"],
+    "(plain(x) * mask) / (plain(x) * mask).sum(-1, keepdim=True).clamp(min=1e-9)": ["hidden-max"],
+    "plain(x.masked_fill(~mask, -10_000)) * mask": ["not-low"],
+    "plain(x.masked_fill(~mask, -100))": ["uniform-row", "not-low"],
+    "plain(x + (1 - mask.float()) * -math.inf)": ["zero-times"],
+    "(x.exp() * mask / (x.exp() * mask).sum(-1, keepdim=True)).nan_to_num(0)": [
+        "overflow",
+        "hushed",
+    ],
+}
+PLAIN = """
+def plain(x):
+    e = torch.exp(x - x.amax(-1, keepdim=True))
+    return e / e.sum(-1, keepdim=True)
+"""
 PAIRS = [
     ("unscaled", "polarity"),
     ("unscaled", "keys-for-values"),
@@ -230,6 +271,11 @@ PAIRS = [
     ("nan-row", "overflow"),
     ("mask-ignored", "keys-for-values"),
     ("mask-zero", "scale-d"),
+    ("values-for-keys", "keys-for-values"),
+    ("unscaled", "values-for-keys"),
+    ("reshaped", "unscaled"),
+    ("mask-added", "exchanged"),
+    ("twice", "only-output"),
 ]
 DEF = {
     "scores": "def scores(q, k):\n    return ",
@@ -247,6 +293,13 @@ LINES = {
         "k @ q.mT / q.shape[-1] ** 0.5": ["swapped"],
         "k @ q.mT": ["unscaled", "swapped"],
         "k @ q.mT / q.shape[-1]": ["scale-d", "swapped"],
+        "q @ k.mT / math.sqrt(q.shape[-2])": ["scale-queries"],
+        "q @ k.mT / k.shape[-2]": ["scale-d", "scale-keys"],
+        "q @ k.mT / math.sqrt(q.shape[1])": ["scale-axis-1"],
+        "q @ k.reshape(*k.shape[:-2], -1, k.shape[-2]) / k.shape[-1] ** 0.5": ["reshaped"],
+        "q @ k.view(*k.shape[:-2], k.shape[-1], k.shape[-2])": ["unscaled", "reshaped"],
+        "(q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)": ["softmax"],
+        "F.softmax(q @ k.mT, dim=-1)": ["unscaled", "softmax"],
     },
     "softmax": {
         "x.exp() / x.exp().sum(-1, keepdim=True)": ["overflow"],
@@ -261,6 +314,19 @@ LINES = {
         "2**x / (2**x).sum(-1, keepdim=True)": ["base-two", "overflow"],
         "x.exp() / x.exp().sum(-2, keepdim=True)": ["axis", "overflow"],
         "x / x.sum(-2, keepdim=True)": ["axis", "no-exp"],
+        "torch.exp(x - x.amax(-2, keepdim=True)) / torch.exp(x - x.amax(-2, keepdim=True))"
+        ".sum(-1, keepdim=True)": ["max-axis"],
+        "torch.exp(x - x.amax(-1, keepdim=True)) / torch.exp(x - x.amax(-1, keepdim=True))"
+        ".sum(-2, keepdim=True)": ["sum-axis"],
+        "(x - x.amax(-1, keepdim=True)).exp() / x.exp().sum(-1, keepdim=True)": ["not-below"],
+        "x.exp() / (x - x.amax(-1, keepdim=True)).exp().sum(-1, keepdim=True)": ["not-above"],
+        "torch.exp(x - x.mean(-1, keepdim=True)) / torch.exp(x - x.mean(-1, keepdim=True))"
+        ".sum(-1, keepdim=True)": ["mean"],
+        "1 / (x.unsqueeze(-1) - x.unsqueeze(-2)).exp().sum(-1)": ["negated"],
+        "torch.exp(-x) / torch.exp(-x).sum(-1, keepdim=True)": ["overflow", "negated"],
+        "x - x.logsumexp(-1, keepdim=True)": ["logarithm"],
+        "(x.exp() / x.exp().sum(-1, keepdim=True)).nan_to_num(0)": ["overflow", "hushed"],
+        "x.double().exp() / x.double().exp().sum(-1, keepdim=True)": ["overflow"],
     },
     "causal_mask": {
         "torch.ones(Tq, Tk, dtype=torch.bool).triu(Tk - Tq)": ["upper"],
@@ -273,6 +339,14 @@ LINES = {
         "torch.ones(Tq, Tk).triu(1).bool()": ["no-offset", "polarity"],
         "torch.ones(Tq, Tk).triu().bool()": ["upper", "no-offset"],
         "torch.triu(torch.ones(Tq, Tk), Tk - Tq + 1)": ["polarity", "float"],
+        "torch.ones(Tq, Tk).tril(Tq - Tk).bool()": ["wrong-way"],
+        "torch.ones(Tq, Tk).triu(Tq - Tk).bool()": ["upper", "wrong-way"],
+        "torch.ones(Tq, Tk).tril(Tq - Tk)": ["float", "wrong-way"],
+        "F.pad(torch.ones(Tq, Tq).tril().bool(), (Tk - Tq, 0))": ["none-before"],
+        "torch.ones(Tq, Tk).tril(Tk).bool()": ["all"],
+        "torch.zeros(Tq, Tk) > 0": ["none"],
+        "torch.zeros(Tq, Tk).fill_(-math.inf).triu(Tk - Tq + 1)": ["additive"],
+        "torch.zeros(Tq, Tk).fill_(-math.inf).triu(1)": ["no-offset", "additive"],
     },
     "reverse": {
         "attend(100 * torch.eye(T), 100 * torch.eye(T), x)[0]": ["copied"],
@@ -280,6 +354,15 @@ LINES = {
         "attend(100 * torch.eye(T).flip(0).roll(-1, 0), 100 * torch.eye(T), x)[0]": ["off-by-one"],
         "x.flip(1)": ["features"],
         "attend(torch.eye(T), torch.eye(T), x)[0]": ["copied", "blurred"],
+        "attend(10 * torch.eye(T).flip(0), torch.eye(T), x)[0]": ["blurred-10"],
+        "attend(3 * torch.eye(T).flip(0), 3 * torch.eye(T), x)[0]": ["blurred-9"],
+        "attend(5 * torch.eye(T), torch.eye(T), x)[0]": ["copied", "blurred-5"],
+        "attend(99 * torch.eye(T)[[(T - n) % T for n in range(T)]], torch.eye(T), x)[0]": [
+            "one-later"
+        ],
+        "attend(x.flip(0), x, x)[0]": ["content"],
+        "attend(x, x, x)[0]": ["copied", "content"],
+        "attend(99 * torch.eye(T).flip(0), torch.eye(T), x)": ["both"],
     },
 }
 
@@ -299,3 +382,11 @@ WRONG = [(name, alone(name, line), wrong) for name in DEF for line, wrong in LIN
 WRONG += [("attend", written(ATTEND, IN_ATTEND, [one]), [one]) for one in IN_ATTEND]
 WRONG += [("attend", written(ATTEND, IN_ATTEND, pair), list(pair)) for pair in PAIRS]
 WRONG += [("masked_softmax", written(MASKED, IN_MASKED, [one]), [one]) for one in IN_MASKED]
+WRONG += [
+    ("masked_softmax", DROPPED, ["hidden-max"]),
+    ("masked_softmax", DROPPED.replace(".nan_to_num(0)", ""), ["hidden-max", "nan-row"]),
+]
+WRONG += [
+    ("masked_softmax", f"{PLAIN}def masked_softmax(x, mask):\n    return {line}", wrong)
+    for line, wrong in LINES_MASKED.items()
+]
