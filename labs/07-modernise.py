@@ -232,7 +232,7 @@ def route(wrong, logits, active):
     if "twice" in wrong:
         return weights.masked_fill(~here, -math.inf).softmax(-1)
     weights = weights * here
-    if "by-batch" in wrong and "not-shared" not in wrong:
+    if "by-batch" in wrong:
         return weights / weights.sum(-2, keepdim=True).clamp(min=1e-9)
     if "not-shared" not in wrong:
         weights = weights / weights.sum(-1, keepdim=True)
