@@ -80,6 +80,7 @@ def bptt(wrong, states, told, U):
         value = states[now - 1] if "slope-before" in wrong else states[now]
         value = value.tanh() if "tanh-again" in wrong else value
         slope = 1 - (value if "no-square" in wrong else value**2)
+        slope = value * (1 - value) if "sigmoid-slope" in wrong else slope
         slope = torch.ones_like(slope) if "no-slope" in wrong else slope
         inner = (own + back) * slope
         if "own-slope" in wrong:
@@ -87,7 +88,8 @@ def bptt(wrong, states, told, U):
         if "back-slope" in wrong:
             inner = own + back * slope
         before = states[now] if "this-state" in wrong else states[now - 1]
-        part = torch.outer(own + back if "outer-early" in wrong else inner, before)
+        outer = torch.mul if "by-numbers" in wrong else torch.outer
+        part = outer(own + back if "outer-early" in wrong else inner, before)
         grad = part if "overwritten" in wrong else grad + part
         back = own + back if "back-early" in wrong else inner
         if "no-weights" not in wrong:
@@ -154,7 +156,7 @@ def lstm_step(wrong, x, h, c, W, U, b):
         i, f = f, i
     gate = torch.tanh if "gates-tanh" in wrong else torch.sigmoid
     gate = torch.clone if "gates-raw" in wrong else gate
-    i, f, o = gate(i), gate(f), gate(o)
+    i, f, o = gate(i), gate(f), o if "output-raw" in wrong else gate(o)
     if "candidate-raw" not in wrong:
         g = g.sigmoid() if "candidate-sigmoid" in wrong else g.tanh()
     if "coupled" in wrong:
@@ -258,6 +260,8 @@ QUESTIONS = {
             "slope-before": "the slope of tanh is taken at the state before, not at this step's",
             "tanh-again": "the states are values of tanh already: take no tanh of them for the slope",
             "no-square": "1 − h in place of 1 − h²",
+            "sigmoid-slope": "the slope is that of a sigmoid, h (1 − h); the cell has a tanh",
+            "by-numbers": "δ and the state are multiplied number by number; this is no outer product",
             "own-slope": "what comes back goes round the tanh; the slope is for the whole of δ",
             "back-slope": "this step's loss goes round the tanh; the slope is for the whole of δ",
             "outer-early": "the outer product takes δ as it is before the slope",
@@ -307,6 +311,7 @@ QUESTIONS = {
             "reads-c": "U reads the old c; it should read h",
             "interleaved": "every fourth number makes a block; a block is D numbers in a row",
             "gates-raw": "the gates lack their sigmoid",
+            "output-raw": "the output gate lacks its sigmoid",
             "gates-tanh": "the gates go through tanh; it should be a sigmoid",
             "candidate-raw": "the candidate lacks its tanh",
             "no-input-gate": "the input gate is not used",

@@ -243,6 +243,8 @@ def unroll(x, W, U, b):
         "slope-before": ("1 - states[t] ** 2", "1 - states[t - 1] ** 2"),
         "tanh-again": ("1 - states[t] ** 2", "1 - states[t].tanh() ** 2"),
         "no-square": ("1 - states[t] ** 2", "1 - states[t]"),
+        "sigmoid-slope": ("1 - states[t] ** 2", "states[t] * (1 - states[t])"),
+        "by-numbers": ("torch.outer(z, states[t - 1])", "z * states[t - 1]"),
         "own-slope": (
             "delta = told[t - 1] + delta\n        z = delta * (1 - states[t] ** 2)",
             "z = told[t - 1] * (1 - states[t] ** 2) + delta",
@@ -298,6 +300,7 @@ def unroll(x, W, U, b):
         "reads-c": ("h @ U.T", "c @ U.T"),
         "interleaved": (".chunk(4, -1)", ".view(len(x), -1, 4).unbind(-1)"),
         "gates-raw": ("i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()", "i, f, g.tanh(), o"),
+        "output-raw": ("o.sigmoid()", "o"),
         "gates-tanh": (
             "i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()",
             "i.tanh(), f.tanh(), g.tanh(), o.tanh()",
