@@ -85,6 +85,8 @@ def test_the_scale_that_was_used_is_measured():
     assert "not divided by √D (the scale measured is 1, expected 0.354)" in text
     unknown = sentence("scores", lambda q, k: q @ k.mT / 5)
     assert "the scale measured is 0.2, expected 0.354" in unknown
+    cosine = sentence("scores", lambda q, k: (q / q.norm(dim=-1, keepdim=True)) @ k.mT)
+    assert cosine.endswith("the numbers are wrong.")  # there is no one scale in these
 
 
 def test_hidden_places_and_rows_of_nan_are_pointed_out():

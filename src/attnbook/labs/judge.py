@@ -68,7 +68,10 @@ def named(sheet, wrong, results):
 
 
 def scale(sheet, results):
-    """What the dot products were multiplied by, read off by regression, and what is due."""
+    """What the dot products were multiplied by, read off by regression, and what is due.
+
+    Both are None if the result is no multiple of the dot products.
+    """
     case, result = sheet.cases[0], results[0]
     q, k = (argument.double().numpy() for argument in case.arguments[:2])
     products = q @ np.swapaxes(k, -1, -2)
@@ -79,9 +82,10 @@ def scale(sheet, results):
                 read = np.log(read) - np.log(read).mean(-1, keepdims=True)
             products = products - products.mean(-1, keepdims=True)
         used = (read * products).sum() / (products * products).sum()
+        fits = np.allclose(read, used * products, atol=0.02 * np.abs(read).max())
     except (ValueError, TypeError, IndexError):
         return None, None
-    return (float(used), 1 / math.sqrt(q.shape[-1])) if np.isfinite(used) else (None, None)
+    return (float(used), 1 / math.sqrt(q.shape[-1])) if fits else (None, None)
 
 
 def seen(sheet, n, result, results):
@@ -99,7 +103,7 @@ def seen(sheet, n, result, results):
         if part.dtype != bool and np.isnan(part).any():
             rows = sorted(set(np.argwhere(np.isnan(part))[:, -2])) if part.ndim > 1 else []
             row = f"row {rows[0]} became NaN" if len(rows) == 1 else "there are NaNs"
-            return f"{where} {row}: look for 0 divided by 0 or ∞ − ∞."
+            return f"{where} {row}: look for 0 divided by 0, ∞ − ∞ or ∞ divided by ∞."
     return f"{where} " + (about_weights(sheet, case, result, results) or "the numbers are wrong.")
 
 
