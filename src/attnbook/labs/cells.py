@@ -83,8 +83,15 @@ def is_general(statement):
 
 
 def only_shows(text):
-    """Of a statement that the lab hands out: does it show something, and define nothing?"""
-    return isinstance(ast.parse(text).body[0], ast.Expr | ast.If | ast.For | ast.While | ast.With)
+    """Of a statement that the lab hands out: does it do something, such as call an answer?
+
+    Imports, functions, classes and plain values only say what names mean.
+    """
+    statement = ast.parse(text).body[0]
+    if isinstance(statement, ast.Assign):
+        return any(isinstance(node, ast.Call) for node in ast.walk(statement))
+    says = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef
+    return not isinstance(statement, says)
 
 
 def is_stub(statement):
