@@ -2,11 +2,8 @@
 
 import torch
 
+from attnbook.labs.draws import normal
 from attnbook.labs.question import Case, Option, Question
-
-
-def normal(numbers, *shape):
-    return torch.randn(*shape, generator=numbers).mul(100).round().div(100)
 
 
 def rnn_step(wrong, x, h, W, U, b):

@@ -4,11 +4,8 @@ import math
 
 import torch
 
+from attnbook.labs.draws import normal
 from attnbook.labs.question import Case, Option, Question
-
-
-def normal(numbers, *shape):
-    return torch.randn(*shape, generator=numbers).mul(100).round().div(100)
 
 
 def small(numbers, *shape):

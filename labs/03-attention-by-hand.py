@@ -4,19 +4,8 @@ import math
 
 import torch
 
+from attnbook.labs.draws import look, normal
 from attnbook.labs.question import Case, Option, Question
-
-
-def normal(numbers, *shape):
-    return torch.randn(*shape, generator=numbers).mul(100).round().div(100)
-
-
-def look(numbers, *shape):
-    """A random mask in which each row sees something and something is hidden from each row."""
-    mask = torch.rand(*shape, generator=numbers) < 0.6
-    for row in range(shape[0]):
-        mask[row, row % shape[1]], mask[row, (row + 2) % shape[1]] = True, False
-    return mask
 
 
 def scores(wrong, q, k):

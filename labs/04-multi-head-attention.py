@@ -4,24 +4,8 @@ import math
 
 import torch
 
+from attnbook.labs.draws import look, normal, small
 from attnbook.labs.question import Case, Option, Question
-
-
-def normal(numbers, *shape):
-    return torch.randn(*shape, generator=numbers).mul(100).round().div(100)
-
-
-def small(numbers, *shape):
-    """Weights of a usual size: a layer's outputs stay of order 1."""
-    return normal(numbers, *shape).mul(50).round().div(100)
-
-
-def look(numbers, *shape):
-    """A random mask in which each query sees something and something is hidden from each."""
-    mask = torch.rand(*shape, generator=numbers) < 0.6
-    for row in range(shape[-2]):
-        mask[..., row, row % shape[-1]], mask[..., row, (row + 2) % shape[-1]] = True, False
-    return mask
 
 
 def split_heads(wrong, x, H):

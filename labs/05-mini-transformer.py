@@ -5,20 +5,8 @@ import math
 import torch
 from torch.nn import functional as F
 
+from attnbook.labs.draws import normal, small, whole
 from attnbook.labs.question import Case, Option, Question
-
-
-def normal(numbers, *shape):
-    return torch.randn(*shape, generator=numbers).mul(100).round().div(100)
-
-
-def small(numbers, *shape):
-    """Weights of a usual size: a layer's outputs stay of order 1."""
-    return normal(numbers, *shape).mul(50).round().div(100)
-
-
-def whole(numbers, high, *shape):
-    return torch.randint(high, shape, generator=numbers)
 
 
 def windows(wrong, ids, starts, length):
@@ -43,7 +31,7 @@ def windows_cases(numbers):
     text = torch.randperm(60, generator=numbers)
     return [
         Case("three windows", (text, torch.tensor([20, 3, 31]), 5), 2),
-        Case("windows that overlap", (text.flip(0), 4 + whole(numbers, 40, 6), 7)),
+        Case("windows that overlap", (text.flip(0), 4 + whole(numbers, 0, 40, 6), 7)),
         Case("up to the last character", (text[:30], torch.tensor([25, 7]), 4)),
     ]
 
@@ -168,11 +156,11 @@ def next_losses(wrong, logits, targets):
 
 def next_losses_cases(numbers):
     def one(B, T, V):
-        return 2 * normal(numbers, B, T, V), whole(numbers, V, B, T)
+        return 2 * normal(numbers, B, T, V), whole(numbers, 0, V, B, T)
 
     hopeless, targets = one(2, 5, 6)
     hopeless = hopeless.scatter(-1, targets[..., None], -150.0)
-    large = normal(numbers, 2, 5, 4) + 200, whole(numbers, 4, 2, 5)
+    large = normal(numbers, 2, 5, 4) + 200, whole(numbers, 0, 4, 2, 5)
     return [
         Case("one window", one(1, 12, 5), 2),
         Case("a batch", one(3, 4, 6)),
@@ -257,11 +245,11 @@ def append_next(wrong, tokens, chances, luck, length):
 
 def append_next_cases(numbers):
     def one(B, T, V, length):
-        shares = 5 + whole(numbers, 20, B, V)
+        shares = 5 + whole(numbers, 0, 20, B, V)
         chances = (100 * shares / shares.sum(-1, keepdim=True)).floor()
         chances[:, -1] += 100 - chances.sum(-1)  # whole per cents: luck lies between their sums
-        luck = (whole(numbers, 100, B) + 0.5) / 100
-        return whole(numbers, V, B, T), chances / 100, luck, length
+        luck = (whole(numbers, 0, 100, B) + 0.5) / 100
+        return whole(numbers, 0, V, B, T), chances / 100, luck, length
 
     return [
         Case("a full window", one(6, 5, 7, 5), 2),

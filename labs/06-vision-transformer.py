@@ -5,16 +5,8 @@ import math
 import torch
 from torch.nn import functional as F
 
+from attnbook.labs.draws import normal, small
 from attnbook.labs.question import Case, Option, Question
-
-
-def normal(numbers, *shape):
-    return torch.randn(*shape, generator=numbers).mul(100).round().div(100)
-
-
-def small(numbers, *shape):
-    """Weights of a usual size: a layer's outputs stay of order 1."""
-    return normal(numbers, *shape).mul(50).round().div(100)
 
 
 def gains(numbers, *shape):

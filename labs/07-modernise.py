@@ -5,11 +5,8 @@ import math
 import torch
 from torch.nn import functional as F
 
+from attnbook.labs.draws import normal
 from attnbook.labs.question import Case, Option, Question
-
-
-def normal(numbers, *shape):
-    return torch.randn(*shape, generator=numbers).mul(100).round().div(100)
 
 
 def rms_norm(wrong, x, gain, eps=1e-5):

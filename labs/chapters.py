@@ -7,29 +7,8 @@ import math
 
 import torch
 
+from attnbook.labs.draws import look, normal, small, whole
 from attnbook.labs.question import Case, Question
-
-
-def normal(numbers, *shape):
-    return torch.randn(*shape, generator=numbers).mul(100).round().div(100)
-
-
-def small(numbers, *shape):
-    """Weights of a usual size: a layer's outputs stay of order 1."""
-    return normal(numbers, *shape).mul(50).round().div(100)
-
-
-def whole(numbers, low, high, *shape):
-    return torch.randint(low, high, shape, generator=numbers)
-
-
-def look(numbers, *shape):
-    """A random mask in which each row has something to see and something hidden."""
-    mask = torch.rand(*shape, generator=numbers) < 0.6
-    for row in range(shape[-2]):
-        mask[..., row, row % shape[-1]], mask[..., row, (row + 2) % shape[-1]] = True, False
-    return mask
-
 
 # Chapter 1
 

@@ -13,9 +13,10 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from attnbook.labs import release, sandbox, source
-from attnbook.labs.grade import Grader
-from attnbook.labs.submissions import Submission
+from attnbook.labs import release, source
+from attnbook.labs.grading import sandbox
+from attnbook.labs.grading.grade import Grader
+from attnbook.labs.grading.submissions import Submission
 
 
 @dataclass

@@ -12,8 +12,8 @@ import pytest
 from mistaken import written
 
 from attnbook.labs.check import sentence
+from attnbook.labs.inside.fingerprints import alike, outcome
 from attnbook.labs.judge import judge
-from attnbook.labs.prints import alike, outcome
 from attnbook.labs.probes import FOLDER, packed, sheets
 from attnbook.labs.question import copies, drawn, run, sheet
 

@@ -9,7 +9,7 @@ import torch
 from corpora import CORPORA
 
 from attnbook.labs.check import check, sentence
-from attnbook.labs.prints import alike
+from attnbook.labs.inside.fingerprints import alike
 from attnbook.labs.probes import FOLDER, packed, sheets
 
 

@@ -7,7 +7,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from attnbook.labs import work
+from attnbook.labs.inside import answer
 
 ANSWER = "def scores(q, k):  # is this right?\n    return q @ k.mT / q.shape[-1] ** 0.5\n"
 FRIENDLY = {
@@ -32,8 +32,8 @@ def test_right_answers_run_in_whatever_form_a_notebook_takes_them(name):
     cells = [{"cell_type": "code", "source": source} for source in ("import torch", FRIENDLY[name])]
     tensors = {"q": torch.ones(2, 4), "k": torch.eye(3, 4)}
     question = {"name": "scores", "cases": [["q", "k"]], "given": [], "banned": [], "others": []}
-    line, _, found = work.code(question, tensors, json.dumps({"cells": cells}).encode()).partition(
-        b"\n"
-    )
+    line, _, found = answer.code(
+        question, tensors, json.dumps({"cells": cells}).encode()
+    ).partition(b"\n")
     assert json.loads(line)["notes"] == [""]
     assert safetensors.torch.load(found)["0/0"].tolist() == [[0.5, 0.5, 0.5]] * 2

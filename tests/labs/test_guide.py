@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from attnbook import cli
-from attnbook.labs import grade, question, release, source, submissions
+from attnbook.labs import question, release, source
+from attnbook.labs.grading import grade, submissions
 
 NORMAL = "import torch\nfrom attnbook.labs.question import Case, Option, Question\nQUESTIONS = {}\n"
 NORMAL += "def normal(numbers, *shape):\n    return torch.randn(*shape, generator=numbers)\n"
@@ -40,9 +41,9 @@ def test_the_example_of_a_new_question_is_a_lab(lab, box, walls):
     points = []
     for raw in (right, wrong):
         row = grader.row(submissions.Submission("a.ipynb", raw), box)
-        points.append(row["questions"]["relu"])
-    assert (points[0]["points"], points[1]["points"]) == (3, 0)
-    assert "negative numbers are kept" in points[1]["text"]
+        points.append(row.questions["relu"])
+    assert (points[0].points, points[1].points) == (3, 0)
+    assert "negative numbers are kept" in points[1].text
     assert "..." in release.text(release.student_copy(lab))
 
 

@@ -14,7 +14,8 @@ import torch
 from corpora import CORPORA
 
 from attnbook import cli
-from attnbook.labs import cells, check, nbgrader, release, source
+from attnbook.labs import check, nbgrader, release, source
+from attnbook.labs.inside import cells
 
 LABS = pytest.mark.parametrize("number", CORPORA)
 FLAGS = {"grade", "solution", "locked", "task"}

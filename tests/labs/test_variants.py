@@ -8,9 +8,11 @@ import pytest
 from corpora import CORPORA
 
 from attnbook import cli
-from attnbook.labs import probes, release, roster, variants
+from attnbook.labs import probes, release, variants
 from attnbook.labs.check import check_for, sentence
-from attnbook.labs.submissions import Submission
+from attnbook.labs.grading import roster
+from attnbook.labs.grading.row import Row
+from attnbook.labs.grading.submissions import Owner, Submission
 
 LABS = pytest.mark.parametrize("number", CORPORA)
 GRADED = pytest.mark.parametrize(
@@ -38,7 +40,7 @@ def signed(lab, student):
 
 
 def points(row, lab):
-    return {asked.name: row["questions"][asked.name]["points"] for asked in lab.asked if asked.code}
+    return {asked.name: row.questions[asked.name].points for asked in lab.asked if asked.code}
 
 
 @LABS
@@ -55,8 +57,8 @@ def test_the_solutions_of_every_variant_are_right(number, of):
     full = {asked.name: asked.points for asked in course.lab.asked if asked.code}
     for student in students(course.lab):
         row = course.grade(signed(course.lab.of(student), student))
-        assert points(row, course.lab) == full, [q["text"] for q in row["questions"].values()]
-        assert row["status"] == "graded" and row["student"] == student
+        assert points(row, course.lab) == full, [q.text for q in row.questions.values()]
+        assert row.status == "graded" and row.student == student
 
 
 @GRADED
@@ -67,10 +69,10 @@ def test_an_answer_to_another_variant_is_wrong_and_named(number, of):
         row, mine = course.grade(signed(course.lab, student)), course.lab.of(student)
         for asked in mine.asked:
             if asked.code:
-                question, flips = row["questions"][asked.name], mine.flips(asked.name)
-                assert (question["points"] < asked.points) == bool(flips)
-                assert set(question["mistakes"]) <= set(flips)
-                assert all(text in question["text"] for text in flips.values())
+                question, flips = row.questions[asked.name], mine.flips(asked.name)
+                assert (question.points < asked.points) == bool(flips)
+                assert set(question.mistakes) <= set(flips)
+                assert all(text in question.text for text in flips.values())
 
 
 @LABS
@@ -135,25 +137,23 @@ def test_a_class_gets_its_copies(tmp_path, root):
 
 def rows_of(*pairs):
     people = [Submission(file, b"") for file, _ in pairs]
-    blank = {"status": "graded", "review": []}
-    return [{"file": f, "student": s, **blank, "review": []} for f, s in pairs], people
+    return [Row(file, student) for file, student in pairs], people
 
 
 MOODLE = "X_{}_assignsubmission_file_/a.ipynb"
 
 
 def test_copies_in_other_hands_are_for_a_person_to_look_at():
-    people = {"ada": {"number": "1", "name": ""}, "bob": {"number": "2", "name": ""}}
-    people |= {"cleo": {"number": "", "name": ""}}
+    people = {"ada": Owner("", "1"), "bob": Owner("", "2"), "cleo": Owner("")}
     pairs = [(MOODLE.format(1), "ada"), (MOODLE.format(2), "ada"), ("a.ipynb", "")]
     rows, files = rows_of(*pairs, ("b.ipynb", "eve"))
     assert roster.compare(rows, files, people) == ["bob", "cleo"]
-    said = [" ".join(row["review"]) for row in rows]
+    said = [" ".join(row.review) for row in rows]
     assert "is also in" in said[0] and "handed in by 2" in said[1]
     assert "whose copy" in said[2] and "eve is not on the list" in said[3]
-    assert {row["status"] for row in rows} == {"review"}
+    assert {row.status for row in rows} == {"review"}
     rows, files = rows_of(("a.ipynb", ""), ("b.ipynb", ""))
-    assert roster.compare(rows, files) == [] and not rows[0]["review"]
+    assert roster.compare(rows, files) == [] and not rows[0].review
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_a_list_that_is_none_is_refused(text, words, tmp_path):
 def test_a_list_is_read_however_a_spreadsheet_saved_it(text, encoding, tmp_path):
     path = tmp_path / "roster.csv"
     path.write_text(text, encoding=encoding)
-    assert {who: one["number"] for who, one in roster.read(path).items()} == {
+    assert {who: owner.number for who, owner in roster.read(path).items()} == {
         "ada": "1",
         "örs": "2",
     }

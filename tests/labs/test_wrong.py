@@ -3,8 +3,8 @@
 import pytest
 from corpora import CORPORA
 
+from attnbook.labs.inside.fingerprints import outcome
 from attnbook.labs.judge import judge
-from attnbook.labs.prints import outcome
 from attnbook.labs.probes import sheets
 from attnbook.labs.question import copies
 
@@ -53,6 +53,6 @@ def test_graded_each_loses_points_on_its_own_question(number, chosen, of):
     row = course.grade(course.hand_in(codes, CORPORA[number].BEFORE))
     for asked in course.lab.asked:
         if asked.code:
-            question = row["questions"][asked.name]
-            assert sorted(question["mistakes"]) == sorted(chosen[asked.name][1]), question["text"]
-            assert question["points"] < asked.points
+            question = row.questions[asked.name]
+            assert sorted(question.mistakes) == sorted(chosen[asked.name][1]), question.text
+            assert question.points < asked.points

@@ -6,15 +6,18 @@ Knows arguments and fingerprints (`probes.py`), no answers. It never raises.
 import signal
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from types import CodeType
+from typing import Any
 
 import torch
 
+from attnbook.labs.inside.fingerprints import Outcome, outcome
 from attnbook.labs.judge import judge
-from attnbook.labs.prints import outcome
 from attnbook.labs.probes import sheets
-from attnbook.labs.question import copies
+from attnbook.labs.question import Sheet, copies
 
 SECONDS = 0.8
 # What an untouched stub looks like when compiled, with and without a docstring
@@ -24,7 +27,7 @@ STUBS = {
 }
 
 
-def check(name, function, student=""):
+def check(name: Any, function: Any, student: str = "") -> None:
     """Say in one or two sentences whether `function` answers the question called `name`.
 
     `student` is whose copy of the lab it is, for copies that differ.
@@ -36,12 +39,12 @@ def check(name, function, student=""):
         print(f"{name}: the check could not finish ({type(error).__name__}).")
 
 
-def check_for(student):
+def check_for(student: Any) -> Callable[..., None]:
     """The check for the copy of one student."""
     return partial(check, student=str(student))
 
 
-def sentence(name, function, student=""):
+def sentence(name: str, function: Any, student: str = "") -> str:
     """What `check` prints."""
     known = sheets(student)
     if name not in known:
@@ -56,7 +59,7 @@ def sentence(name, function, student=""):
     return tried(known[name], function)
 
 
-def empty(code):
+def empty(code: CodeType) -> bool:
     """A body that is `...` at most: no names, and no constants but a docstring and then None."""
     constants = code.co_consts
     return (
@@ -66,8 +69,10 @@ def empty(code):
     )
 
 
-def tried(sheet, function):
-    results, deadline = [], time.monotonic() + SECONDS
+def tried(sheet: Sheet, function: Callable[..., Any]) -> str:
+    """What is to be said of a function after it was called on all cases of a question."""
+    results: list[Outcome] = []
+    deadline = time.monotonic() + SECONDS
     for case in sheet.cases:
         given = copies(case.arguments)
         try:
@@ -88,7 +93,7 @@ def tried(sheet, function):
     return judge(sheet, results).text
 
 
-def untouched(one, other):
+def untouched(one: Any, other: Any) -> bool:
     return not isinstance(one, torch.Tensor) or torch.equal(one, other)
 
 
@@ -97,7 +102,7 @@ class Late(BaseException):
 
 
 @contextmanager
-def no_longer_than(seconds):
+def no_longer_than(seconds: int | float) -> Iterator[None]:
     """Raise Late in here after some seconds, where the system has a clock that can interrupt."""
     if (
         not hasattr(signal, "setitimer")
@@ -106,7 +111,7 @@ def no_longer_than(seconds):
         yield
         return
 
-    def late(*_):
+    def late(*_: object) -> None:
         raise Late
 
     before = signal.signal(signal.SIGALRM, late)

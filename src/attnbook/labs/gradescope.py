@@ -6,12 +6,16 @@ its root; the submission lies in /autograder/submission; the result goes to
 """
 
 import json
-import os
 import zipfile
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
-from attnbook.labs import folder, grade, sandbox, submissions
+from attnbook.files import replacing, store
+from attnbook.labs import source
+from attnbook.labs.grading import folder, grade, sandbox, submissions
+from attnbook.labs.grading.row import Row
+from attnbook.labs.source import Lab
 
 PACKAGE = Path(__file__).parents[1]
 SETUP = """#!/usr/bin/env bash
@@ -29,75 +33,73 @@ PYTHONPATH=/autograder/source/src /autograder/python/bin/python -m attnbook.labs
 NEEDED = ["numpy", "nbformat", "safetensors", "tqdm"]  # what suits that machine's Python and torch
 
 
-def write(lab, path, options=""):
+def write(lab: Lab, path: Path, options: str = "") -> Path:
     """Write the zip at once. Its seed is drawn now, so all submissions meet the same cases.
 
     `options` are for pip, such as an index that has torch without CUDA, which is far smaller.
     """
     path = Path(path)
-    draft = path.with_name(path.name + ".draft")
     packages = " ".join([f"torch=={public(metadata.version('torch'))}", *NEEDED])
-    with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive:
-        program(
-            archive,
-            "setup.sh",
-            SETUP.format(packages=packages, options=f"{options} " * bool(options)),
-        )
+    setup = SETUP.format(packages=packages, options=f"{options} " if options else "")
+    ours = [PACKAGE / "__init__.py", PACKAGE / "files.py", *sorted(PACKAGE.glob("labs/**/*.py"))]
+    with replacing(path) as draft, zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive:
+        program(archive, "setup.sh", setup)
         program(archive, "run_autograder", RUN)
         archive.writestr("seed", str(folder.drawn_seed()))
         archive.writestr("lab", str(lab.number))
         for file in (lab.path, lab.path.with_suffix(".py")):
             archive.write(file, f"labs/{file.name}")
-        for file in [PACKAGE / "__init__.py", *sorted((PACKAGE / "labs").glob("*.py"))]:
+        for file in ours:
             archive.write(file, f"src/attnbook/{file.relative_to(PACKAGE)}")
-    os.replace(draft, path)
     return path
 
 
-def public(version):
+def public(version: str) -> str:
     """A version without what was added to it on this machine: 2.13.0 for 2.13.0+cpu."""
     return version.partition("+")[0]
 
 
-def program(archive, name, text):
+def program(archive: zipfile.ZipFile, name: str, text: str) -> None:
     """A file that may be executed."""
     entry = zipfile.ZipInfo(name)
     entry.external_attr = 0o100755 << 16
     archive.writestr(entry, text)
 
 
-def results(lab, row):
+def results(lab: Lab, row: Row) -> dict[str, Any]:
     """A row in Gradescope's format. Written answers are left to its readers."""
-    tests = []
+    tests: list[dict[str, Any]] = []
     for asked in lab.asked:
-        question = row["questions"][asked.name]
+        answer = row.questions[asked.name]
         if asked.code:
-            points = question["points"] or 0
-            one = {"number": str(asked.number), "name": asked.name, "score": points}
-            one |= {"max_score": asked.points, "output": question["text"], "visibility": "visible"}
-            tests.append(one | {"status": "passed" if points == asked.points else "failed"})
-    output = row["reason"] or "Written answers are read by a person."
-    said = {"output": output, "execution_time": round(row["seconds"]), "tests": tests}
-    return said | {"stdout_visibility": "hidden", "extra_data": {"review": row["review"]}}
+            points = answer.points or 0
+            test = {"number": str(asked.number), "name": asked.name, "score": points}
+            test |= {"max_score": asked.points, "output": answer.text, "visibility": "visible"}
+            tests.append(test | {"status": "passed" if points == asked.points else "failed"})
+    return {
+        "output": row.reason or "Written answers are read by a person.",
+        "execution_time": round(row.seconds),
+        "tests": tests,
+        "stdout_visibility": "hidden",
+        "extra_data": {"review": row.review},
+    }
 
 
-def main(root=Path("/autograder")):
+def main(root: Path = Path("/autograder")) -> None:
     """Grade the one submission that Gradescope has put there; there is a result in any case."""
-    from attnbook.labs import source
-
     here = root / "source"
     lab = source.find(int((here / "lab").read_text()), here / "labs")
     found = submissions.collect(root / "submission")
-    notebooks = [one for one in found if one.file.endswith(".ipynb")] or found
-    one = notebooks[0] if notebooks else submissions.Submission("nothing", b"")
+    notebooks = [file for file in found if file.file.endswith(".ipynb")] or found
+    first = notebooks[0] if notebooks else submissions.Submission("nothing", b"")
     grader = grade.Grader(lab, int((here / "seed").read_text()), sandbox.walls())
     with sandbox.box() as box:
-        row = grader.row(one, box)
+        row = grader.row(first, box)
     if len(notebooks) > 1:
-        row["reason"] += f" {len(notebooks)} notebooks were handed in; graded: {one.file}."
+        row.reason += f" {len(notebooks)} notebooks were handed in; graded: {first.file}."
     (root / "results").mkdir(exist_ok=True)
     text = json.dumps(results(lab, row), ensure_ascii=False, indent=1)
-    folder.store(root / "results" / "results.json", text)
+    store(root / "results" / "results.json", text)
 
 
 if __name__ == "__main__":

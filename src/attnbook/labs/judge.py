@@ -1,11 +1,21 @@
 """What is wrong with the answers to one question, said in a sentence or two."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
-from attnbook.labs.prints import alike, fingerprint, same
+from attnbook.labs.inside.fingerprints import (
+    Fingerprint,
+    Outcome,
+    Result,
+    alike,
+    fingerprint,
+    same,
+)
+from attnbook.labs.question import Case, Sheet
 
 
 @dataclass(frozen=True)
@@ -18,8 +28,8 @@ class Verdict:
 
 
 @np.errstate(all="ignore")
-def judge(sheet, results):
-    """Compare one result a case, arrays or a sentence about an error, with the sheet."""
+def judge(sheet: Sheet, results: Sequence[Outcome]) -> Verdict:
+    """Compare one result per case, arrays or a sentence about an error, with the sheet."""
     prints = [fingerprint(result) for result in results]
     passed = [right_one(sheet, n, results[n], prints[n]) for n in range(len(results))]
     if all(passed):
@@ -36,7 +46,7 @@ def judge(sheet, results):
     return Verdict(share, seen(sheet, failed[0], results[failed[0]], results))
 
 
-def right_one(sheet, n, result, print_):
+def right_one(sheet: Sheet, n: int, result: Outcome, print_: Fingerprint) -> bool:
     """Does one case pass? With the answers at hand they decide, otherwise their fingerprints."""
     if isinstance(result, str):
         return False
@@ -45,9 +55,11 @@ def right_one(sheet, n, result, print_):
     return alike(print_, sheet.right[n])
 
 
-def recognised(sheet, prints, passed, plain):
+def recognised(
+    sheet: Sheet, prints: Sequence[Fingerprint], passed: Sequence[bool], plain: Sequence[int]
+) -> tuple[tuple[str, ...], str]:
     """The fewest mistakes that explain all cases, else all plain ones, else one that fails."""
-    everywhere = range(len(prints))
+    everywhere: Sequence[int] = range(len(prints))
     first = next(n for n, fine in enumerate(passed) if not fine)
     for cases, where in ((everywhere, ""), (plain, ""), ([first], sheet.cases[first].name)):
         if all(passed[n] or not prints[n] for n in cases):
@@ -58,22 +70,31 @@ def recognised(sheet, prints, passed, plain):
     return (), ""
 
 
-def named(sheet, wrong, results):
+def named(sheet: Sheet, wrong: Sequence[str], results: Sequence[Outcome]) -> str:
     """The mistakes in words, with the scale that was measured if it is one of them."""
     sentences = [sheet.mistakes[name] for name in wrong]
     head = "consistent with: " if len(wrong) == 1 else "consistent with two mistakes at once: "
-    used, due = scale(sheet, results) if set(wrong) & set(sheet.shifts) else (None, None)
-    tail = "" if used is None else f" (the scale measured is {used:.3g}, expected {due:.3g})"
+    measured = scale(sheet, results) if set(wrong) & set(sheet.shifts) else None
+    tail = ""
+    if measured is not None:
+        tail = f" (the scale measured is {measured:.3g}, expected {due(sheet):.3g})"
     return head + "; and ".join(sentences) + tail + "."
 
 
-def scale(sheet, results):
-    """What the dot products were multiplied by, read off by regression, and what is due.
+def due(sheet: Sheet) -> float:
+    """What the dot products of the first case are to be multiplied by."""
+    return 1 / math.sqrt(torch.as_tensor(sheet.cases[0].arguments[0]).shape[-1])
 
-    Both are None if the result is no multiple of the dot products.
+
+def scale(sheet: Sheet, results: Sequence[Outcome]) -> float | None:
+    """What the dot products of the first case were multiplied by, read off by regression.
+
+    None if the result is no multiple of the dot products.
     """
     case, result = sheet.cases[0], results[0]
-    q, k = (argument.double().numpy() for argument in case.arguments[:2])
+    if isinstance(result, str):
+        return None
+    q, k = (torch.as_tensor(argument).double().numpy() for argument in case.arguments[:2])
     products = q @ np.swapaxes(k, -1, -2)
     try:
         read = result[-1] if sheet.measure == "weights" else result[0]
@@ -84,11 +105,11 @@ def scale(sheet, results):
         used = (read * products).sum() / (products * products).sum()
         fits = np.allclose(read, used * products, atol=0.02 * np.abs(read).max())
     except (ValueError, TypeError, IndexError):
-        return None, None
-    return (float(used), 1 / math.sqrt(q.shape[-1])) if fits else (None, None)
+        return None
+    return float(used) if fits else None
 
 
-def seen(sheet, n, result, results):
+def seen(sheet: Sheet, n: int, result: Outcome, results: Sequence[Outcome]) -> str:
     """What can be said of a result without knowing how it came about."""
     case, shapes = sheet.cases[n], sheet.shapes[n]
     where = f"on the case “{case.name}”"
@@ -107,9 +128,9 @@ def seen(sheet, n, result, results):
     return f"{where} " + (about_weights(sheet, case, result, results) or "the numbers are wrong.")
 
 
-def about_weights(sheet, case, result, results):
+def about_weights(sheet: Sheet, case: Case, result: Result, results: Sequence[Outcome]) -> str:
     """Properties that weights must have: hidden places are 0, rows sum to 1, the scale is right."""
-    masks = [a for a in case.arguments if str(getattr(a, "dtype", "")) == "torch.bool"]
+    masks = [a for a in case.arguments if isinstance(a, torch.Tensor) and a.dtype == torch.bool]
     weights = result[-1]
     if masks and weights.dtype != bool and weights.shape[-2:] == tuple(masks[0].shape[-2:]):
         hidden = np.broadcast_to(~masks[0].numpy(), weights.shape)
@@ -120,7 +141,7 @@ def about_weights(sheet, case, result, results):
         sums = weights.sum(-1)
         if np.abs(sums - 1).max() > 1e-3 and not case.robust:
             return f"a row of weights sums to {sums.ravel()[np.abs(sums - 1).argmax()]:.2f}, not 1."
-    used, due = scale(sheet, results) if sheet.measure else (None, None)
-    if used is not None and abs(used - due) > 0.01 * due:
-        return f"the scale measured is {used:.3g}, expected {due:.3g}."
+    used = scale(sheet, results) if sheet.measure else None
+    if used is not None and abs(used - due(sheet)) > 0.01 * due(sheet):
+        return f"the scale measured is {used:.3g}, expected {due(sheet):.3g}."
     return ""

@@ -6,19 +6,20 @@ solutions out. The rubric of a written answer stands inside its solution, so it 
 
 import copy
 import io
-import os
 import re
 import textwrap
 from contextlib import redirect_stderr, suppress
 from pathlib import Path
+from typing import Any
 
 from nbformat.v4 import new_code_cell
 
+from attnbook import files
 from attnbook.labs import check, probes, release
+from attnbook.labs.inside.fingerprints import Outcome, outcome
 from attnbook.labs.judge import judge
-from attnbook.labs.prints import outcome
 from attnbook.labs.question import copies
-from attnbook.labs.source import HEADING, RUBRIC, SOLUTION
+from attnbook.labs.source import HEADING, RUBRIC, SOLUTION, Asked, Lab
 
 KNOWN = {"schema_version": 3, "grade": False, "solution": False, "locked": False, "task": False}
 TEST = 'from attnbook.labs.nbgrader import points_for\n\npoints_for("{0}", {0}, {1})'
@@ -30,7 +31,7 @@ WORDS = {  # what is otherwise with nbgrader: the stub, the numbers, the name of
 }
 
 
-def source_notebook(lab):
+def source_notebook(lab: Lab) -> Any:
     """The lab with solutions, each cell marked for nbgrader, and a test behind each function."""
     release.student_copy(lab)  # a ValueError if a solution stands outside its markers
     notebook, cells = copy.deepcopy(lab.notebook), []
@@ -41,18 +42,22 @@ def source_notebook(lab):
         cells += turned(cell, question)
     points = [c.metadata.nbgrader.points for c in cells if c.metadata.nbgrader.grade]
     if points != [question.points for question in lab.asked]:
-        raise ValueError(f"{lab.path}: one cell a question may hold its solution; points: {points}")
+        raise ValueError(
+            f"{lab.path}: one cell per question may hold its solution; points: {points}"
+        )
     notebook.cells = cells
     return notebook
 
 
-def turned(cell, question):
+def turned(cell: Any, question: Asked | None) -> list[Any]:
     """A cell of the lab as nbgrader's, and if it is a function's, the cell that tests it."""
     cell.source = RUBRIC.sub("", cell.source).strip()
     if not SOLUTION.search(cell.source):
         for pattern, words in WORDS.items():
             cell.source = re.sub(pattern, words, cell.source)
         return [marked(cell, locked=True)] if cell.source else []
+    if question is None:
+        raise ValueError(f"cell {cell.id} has a solution before any question")
     worth = {"grade": True, "points": question.points}
     if question.code:
         test = new_code_cell(TEST.format(question.name, question.points), id=f"{cell.id}-test")
@@ -62,7 +67,7 @@ def turned(cell, question):
     return [marked(cell, solution=True, **worth)]
 
 
-def marked(cell, **use):
+def marked(cell: Any, **use: Any) -> Any:
     """The cell without outputs, and with what nbgrader wants to know of it."""
     if cell.cell_type == "code":
         cell.outputs, cell.execution_count = [], None
@@ -72,23 +77,21 @@ def marked(cell, **use):
     return cell
 
 
-def write(lab, folder):
+def write(lab: Lab, folder: Path) -> Path:
     """Write the notebook at once as lab03/… in a folder; one that differs is not replaced."""
     path = Path(folder) / f"lab{lab.number:02}" / lab.path.name
     content = release.text(source_notebook(lab))
     if path.exists() and path.read_text(encoding="utf-8") != content:
         raise ValueError(f"{path} exists and differs: move it away first")
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(folder) / (path.name + ".draft")  # all that lies beside it goes to students
-    draft.write_text(content, encoding="utf-8")
-    os.replace(draft, path)
+    files.store(path, content, Path(folder))  # all that lies beside it goes to students
     return path
 
 
-def points_for(name, function, worth):
+def points_for(name: str, function: Any, worth: int | float) -> int | float:
     """The points of a function, where nbgrader reads them; an AssertionError if there are none."""
     known = probes.sheets()[name]
-    results = ["no result"] * len(known.cases)
+    results: list[Outcome] = ["no result"] * len(known.cases)
     with redirect_stderr(io.StringIO()):  # nbgrader takes a warning for an error
         said = textwrap.fill(f"{name}: {check.sentence(name, function)}", 66)  # it cuts long lines
         with suppress(BaseException), check.no_longer_than(seconds=10):

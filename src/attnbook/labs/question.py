@@ -6,12 +6,16 @@ the answer stand side by side in a few lines, and all pairs of mistakes come for
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import torch
 
-from attnbook.labs.prints import fingerprint, outcome, same
+from attnbook.labs.inside.fingerprints import Fingerprint, Outcome, fingerprint, outcome, same
+
+Argument: TypeAlias = torch.Tensor | int | float
+Program: TypeAlias = Callable[..., Any]  # program(wrong, *arguments)
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,7 @@ class Case:
     """Arguments to try a function on. A `robust` case counts once all the plain ones are right."""
 
     name: str
-    arguments: tuple
+    arguments: tuple[Argument, ...]
     weight: int = 1
     robust: bool = False
 
@@ -33,8 +37,8 @@ class Question:
     whose use is flagged for the lecturer; "without attend" flags who does not use `attend`.
     """
 
-    program: Callable
-    cases: Callable
+    program: Program
+    cases: Callable[[torch.Generator], list[Case]]
     mistakes: dict[str, str]
     measure: str = ""
     shifts: tuple[str, ...] = ()
@@ -53,42 +57,45 @@ class Option:
     flips: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
+Choices: TypeAlias = Mapping[str, Mapping[str, Option]]  # {choice: {option: Option}}
+
+
 @dataclass
 class Sheet:
     """Everything needed to judge one question. Only the lecturer's holds `answers`."""
 
     cases: list[Case]
-    right: list
-    shapes: list
-    known: list  # pairs (names of mistakes, fingerprints)
+    right: list[Fingerprint]
+    shapes: list[list[list[int]]]  # of each case, of each part of the answer
+    known: list[Any]  # pairs (names of mistakes, fingerprints), lists where they come from JSON
     mistakes: dict[str, str]
     measure: str = ""
-    shifts: list = field(default_factory=list)
-    banned: list = field(default_factory=list)
-    answers: list = field(default_factory=list)
+    shifts: list[str] = field(default_factory=list)
+    banned: list[str] = field(default_factory=list)
+    answers: list[Any] = field(default_factory=list)  # an Outcome for each case
 
 
-def copies(arguments):
+def copies(arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
     """The arguments once more: whatever happens to these, the first ones stay as they are."""
     return tuple(a.clone() if isinstance(a, torch.Tensor) else a for a in arguments)
 
 
-def run(program, wrong, cases):
+def run(program: Program, wrong: Collection[str], cases: list[Case]) -> list[Outcome]:
     """What the program with these mistakes answers to each case."""
     return [outcome(program, (wrong, *copies(case.arguments))) for case in cases]
 
 
-def drawn(question, seed):
+def drawn(question: Question, seed: int) -> list[Case]:
     """A question's cases for random numbers of this seed."""
     return question.cases(torch.Generator().manual_seed(seed))
 
 
-def sheet(question, cases, flips=None):
+def sheet(question: Question, cases: list[Case], flips: Mapping[str, str] | None = None) -> Sheet:
     """All that is needed to judge a question on these cases, with the `flips` of some options.
 
     Sets of mistakes that answer alike are told apart by nobody: of those the smallest stays.
     """
-    flips = flips or {}
+    flips = dict(flips or {})
     mistakes = question.mistakes | flips
     answers = run(question.program, frozenset(flips), cases)
     known, seen = [], [answers]
@@ -98,8 +105,10 @@ def sheet(question, cases, flips=None):
             if any(all(map(same, result, other)) for other in seen):
                 continue
             seen.append(result)
-            known.append((wrong, [fingerprint(one) for one in result]))
-    shapes = [[list(part.shape) for part in answer] for answer in answers]
+            known.append((wrong, [fingerprint(part) for part in result]))
+    shapes = [
+        [list(part.shape) for part in answer] for answer in answers if not isinstance(answer, str)
+    ]
     right = [fingerprint(answer) for answer in answers]
     extra = question.measure, list(question.shifts), list(question.banned)
     return Sheet(cases, right, shapes, known, mistakes, *extra, answers)

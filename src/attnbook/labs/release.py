@@ -3,24 +3,27 @@
 import ast
 import copy
 import io
-import os
 import re
+from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
+from typing import Any
 from warnings import catch_warnings
 
 import nbformat
 
-from attnbook.labs import cells, variants
-from attnbook.labs.prints import outcome, same
+from attnbook import files
+from attnbook.labs import variants
+from attnbook.labs.inside import cells
+from attnbook.labs.inside.fingerprints import outcome, same
 from attnbook.labs.question import copies, drawn, run
-from attnbook.labs.source import RUBRIC, SOLUTION
+from attnbook.labs.source import RUBRIC, SOLUTION, Asked, Lab
 
 ANSWER = "*Write your answer here, instead of this line.*"
 CHECK = "from attnbook.labs.check import check"
 
 
-def student_copy(lab, student=""):
+def student_copy(lab: Lab, student: str = "") -> Any:
     """The notebook for students, or a ValueError if any of a solution is still in it.
 
     With a student's name it is the one for that student, by the options that the name draws.
@@ -39,7 +42,7 @@ def student_copy(lab, student=""):
     return notebook
 
 
-def without_solutions(lab):
+def without_solutions(lab: Lab) -> Any:
     """The notebook with stubs for solutions, without outputs, rubric and metadata."""
     notebook = copy.deepcopy(lab.notebook)
     kept = []
@@ -57,7 +60,7 @@ def without_solutions(lab):
     return notebook
 
 
-def sign(notebook, student):
+def sign(notebook: Any, student: str) -> None:
     """Let the notebook say whose copy it is: the check and the grading read it there."""
     first = [cell for cell in notebook.cells if CHECK in cell.source.splitlines()]
     if len(first) != 1:
@@ -66,29 +69,29 @@ def sign(notebook, student):
     first[0].source = first[0].source.replace(CHECK, f"{CHECK}_for") + f"\n\n{mine}"
 
 
-def given(lab):
+def given(lab: Lab) -> list[str]:
     """The statements that the lab hands out: what they use is not the student's doing."""
-    found = {}
+    statements: dict[str, None] = {}
     for options in variants.every(lab.choices):
         notebook = without_solutions(lab.variant(options))
         pairs = [(cell.cell_type, cell.source) for cell in notebook.cells]
-        found |= {ast.unparse(statement): None for statement in cells.statements(pairs)[0]}
-    return list(found)
+        statements |= {ast.unparse(each): None for each in cells.statements(pairs)[0]}
+    return list(statements)
 
 
-def without_solution(cell):
+def without_solution(cell: Any) -> str:
     """The cell's text with stubs where solutions were and nothing where the rubric was."""
     source = RUBRIC.sub("", cell.source)
     if cell.cell_type != "code":
         return SOLUTION.sub(ANSWER, source).strip()
 
-    def stub(match):
-        return re.match(r"[ \t]*", match[0])[0] + "..."
+    def stub(match: re.Match[str]) -> str:
+        return match[0][: len(match[0]) - len(match[0].lstrip(" \t"))] + "..."
 
     return SOLUTION.sub(stub, source).strip()
 
 
-def refuse_what_is_left(notebook, questions):
+def refuse_what_is_left(notebook: Any, questions: Sequence[Asked]) -> None:
     """Raise a ValueError naming the first thing that gives a solution away."""
     secret = {line for q in questions for text in q.solutions for line in telling(text, q.code)}
     secret |= {line for q in questions for line in telling(q.rubric, False)}
@@ -111,7 +114,7 @@ def refuse_what_is_left(notebook, questions):
             raise ValueError(f"a line of a solution is still somewhere in the notebook: {line}")
 
 
-def refuse_what_answers(notebook, lab):
+def refuse_what_answers(notebook: Any, lab: Lab) -> None:
     """Raise a ValueError if a question is answered in the copy, in whatever words and name."""
     tree, _ = cells.statements([(cell.cell_type, cell.source) for cell in notebook.cells])
     written = {s.name for s in tree if isinstance(s, ast.FunctionDef) and not cells.is_stub(s)}
@@ -120,21 +123,21 @@ def refuse_what_answers(notebook, lab):
         cases = drawn(question, seed=1)
         right = run(question.program, frozenset(lab.flips(name)), cases)
         for other, function in functions.items():
-            found = (outcome(function, copies(case.arguments)) for case in cases)
-            if all(map(same, found, right)):
+            outcomes = (outcome(function, copies(case.arguments)) for case in cases)
+            if all(map(same, outcomes, right)):
                 raise ValueError(f"the question {name} is still answered in the copy, by {other}")
 
 
-def made(tree, name):
+def made(tree: Sequence[ast.stmt], name: str) -> Any:
     """What a notebook calls by a name, made of the statements that are needed for it."""
-    names = {}
+    names: dict[str, Any] = {}
     for statement in cells.needed(tree, name):
         with suppress(Exception):  # what does not run answers nothing
             exec(compile(ast.Module([statement], []), "copy", "exec"), names)
     return names.get(name)
 
 
-def telling(text, code):
+def telling(text: str, code: bool) -> Iterator[str]:
     """Lines that would tell somebody how to do it; `return out` alone would not."""
     for line in text.splitlines():
         line = squeezed(line)
@@ -145,17 +148,17 @@ def telling(text, code):
                 yield value  # whatever it is called; a call alone stands in many a heading
 
 
-def has_a_step(line):
+def has_a_step(line: str) -> bool:
     """Is there more in a line than names and a bare return?"""
     return not re.fullmatch(r"(return)?[\w,]*|(else|try|pass|if\w*):?", line)
 
 
-def squeezed(line):
+def squeezed(line: str) -> str:
     """A line without spaces and comments: moving it about does not hide it."""
     return re.sub(r"\s+", "", re.sub(r"(?<!#)#(?!#).*", "", line))
 
 
-def text(notebook):
+def text(notebook: Any) -> str:
     """The file's text. Writing it twice gives the same bytes."""
     for cell in notebook.cells:
         if cell.cell_type == "code" and not cell.source.startswith(("%", "!")):
@@ -164,7 +167,7 @@ def text(notebook):
     return nbformat.writes(notebook, version=nbformat.NO_CONVERT) + "\n"
 
 
-def parses(cell):
+def parses(cell: Any) -> None:
     """A stub must still be Python: a student who runs it untouched sees no error."""
     lines = [line for line in cell.source.splitlines() if not line.lstrip().startswith("%")]
     body = "\n".join(lines)
@@ -172,15 +175,12 @@ def parses(cell):
         ast.parse(body)
 
 
-def write(lab, path, student=""):
-    """Write the student's copy at once: whoever stops us leaves the old file or the new, whole."""
+def write(lab: Lab, path: Path, student: str = "") -> Path:
+    """Write the student's copy to a file or into a folder; returns the file's path."""
     path = Path(path)
     name = f"{lab.path.stem}-{student}.ipynb" if student else lab.path.name
     path = path / name if path.is_dir() else path
     if path.resolve() == lab.path.resolve():
         raise ValueError(f"{path} is the source; its solutions would be lost")
-    content = text(student_copy(lab, student))
-    draft = path.with_name(path.name + ".draft")
-    draft.write_text(content, encoding="utf-8")
-    os.replace(draft, path)
+    files.store(path, text(student_copy(lab, student)))
     return path

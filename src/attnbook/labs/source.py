@@ -12,10 +12,13 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import nbformat
 
 from attnbook.labs import variants
+from attnbook.labs.question import Choices, Question
 
 HEADING = re.compile(r"^##+ Question (\d+) · (`?)([^`\n]+?)\2 \((\d+) points?\)", re.MULTILINE)
 MARKED = r"^[ \t]*### BEGIN {0}[ \t]*\n(.*?)^[ \t]*### END {0}[ \t]*$"
@@ -45,30 +48,30 @@ class Lab:
     """
 
     path: Path
-    options: dict = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict)
 
     @property
-    def number(self):
+    def number(self) -> int:
         return int(self.path.stem.split("-")[0])
 
-    def variant(self, options):
+    def variant(self, options: dict[str, str]) -> "Lab":
         """The same lab with other options."""
         other = Lab(self.path, options)
         other.__dict__["file"], other.__dict__["stored"] = self.file, self.stored
         return other
 
-    def of(self, student):
+    def of(self, student: str) -> "Lab":
         """The lab as the student of this name has it."""
         options = variants.drawn(self.number, self.choices, student)
         known = self.__dict__.setdefault("known", {})
         return known.setdefault(tuple(options.values()), self.variant(options))
 
     @cached_property
-    def stored(self):
+    def stored(self) -> Any:
         return nbformat.read(self.path, as_version=nbformat.NO_CONVERT)
 
     @cached_property
-    def notebook(self):
+    def notebook(self) -> Any:
         """The notebook as it is with the options; ValueError if one has nothing to replace."""
         notebook = copy.deepcopy(self.stored)
         everything = "\n".join(cell.source for cell in notebook.cells)
@@ -81,12 +84,13 @@ class Lab:
         return notebook
 
     @property
-    def title(self):
+    def title(self) -> str:
+        """The notebook's first heading."""
         found = (re.match("# (.+)", cell.source) for cell in self.notebook.cells)
         return next((match[1] for match in found if match), self.path.stem)
 
     @cached_property
-    def asked(self):
+    def asked(self) -> list[Asked]:
         """All questions in order; a ValueError if a marker is left open or a name comes twice."""
         asked = []
         for cell in self.notebook.cells:
@@ -108,34 +112,36 @@ class Lab:
         return asked
 
     @cached_property
-    def file(self):
+    def file(self) -> ModuleType:
         """The lab's Python file, as a module."""
         return module(self.path.with_suffix(".py"))
 
     @property
-    def compared(self):
+    def compared(self) -> dict[str, Question]:
         """What the lab's Python file says of each function: {name: Question}."""
         return self.file.QUESTIONS
 
     @property
-    def choices(self):
+    def choices(self) -> Choices:
         """What may be chosen: {choice: {option: Option}}."""
         return getattr(self.file, "CHOICES", {})
 
-    def flips(self, name):
+    def flips(self, name: str) -> dict[str, str]:
         """The mistakes that are right in a question, with the lab's options."""
         return variants.flips(self.choices, self.options, name)
 
 
-def module(path):
+def module(path: Path) -> ModuleType:
     """A Python file that is not part of a package."""
     spec = importlib.util.spec_from_file_location(f"attnbook_{path.stem.replace('-', '_')}", path)
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{path} is not a Python file")
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
 
 
-def check_markers(source, path):
+def check_markers(source: str, path: Path) -> None:
     """Raise a ValueError if markers do not come in pairs: half a solution would be given away."""
     for word, pattern in (("SOLUTION", SOLUTION), ("RUBRIC", RUBRIC)):
         marks = re.findall(rf"### *(?:BEGIN|END) *{word}", source, re.IGNORECASE)
@@ -144,7 +150,7 @@ def check_markers(source, path):
             raise ValueError(f"{path}: {len(marks)} marks of {word} make {pairs} pairs")
 
 
-def find(number, folder):
+def find(number: int, folder: Path) -> Lab:
     """The lab of this number in a folder of labs."""
     found = sorted(Path(folder).glob(f"{int(number):02}-*.ipynb"))
     if len(found) != 1:

@@ -1,4 +1,4 @@
-"""The corpora of submissions, one file a lab: `lab03.py` and so on.
+"""The corpora of submissions, one file per lab: `lab03.py` and so on.
 
 Each has BEFORE (imports), RIGHT (name: ways to write it), WRONG (name, code, names of the
 mistakes) and CONTEXT (name: right code that an answer calls and that stands in another cell).

@@ -1,0 +1,141 @@
+"""The command `attnbook labs`: labs for students, grades for lecturers."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from attnbook.labs import gradescope, nbgrader, probes, release, source
+from attnbook.labs.grading import folder, grade, report, roster, sandbox, submissions
+from attnbook.labs.grading.row import Row
+
+NO_WALLS = (
+    "attnbook: bubblewrap (bwrap) is not installed or does not work here: students' code runs with "
+    "limits, but it can reach the network and read files. Install the package bubblewrap, or grade "
+    "on a machine where that does no harm."
+)
+
+
+def add(parts: Any) -> None:
+    """Add `labs` and what can be done with them to the command's parts."""
+    labs = parts.add_parser("labs", help="labs and their grading", description=__doc__)
+    commands = labs.add_subparsers(required=True)
+    one = command(commands, "release", run_release, "write the student's copy, without solutions")
+    one.add_argument("--to", type=Path, required=True, help="a folder or the new file")
+    whose = one.add_mutually_exclusive_group()
+    whose.add_argument("--student", default="", help="make it for one student: other numbers")
+    whose.add_argument("--roster", type=Path, help="a copy for each in this table (CSV)")
+    one = command(commands, "grade", run_grade, "grade a folder or zip of submissions")
+    one.add_argument("submissions", type=Path)
+    one.add_argument("--out", type=Path, default="grades.csv", help="the table of grades")
+    one.add_argument("--roster", type=Path, help="the table (CSV) of those who got copies")
+    one.add_argument("--workers", type=count, help="submissions at a time; as many as processors")
+    one = command(commands, "gradescope", run_gradescope, "write an autograder for Gradescope")
+    one.add_argument("--to", type=Path, default="autograder.zip")
+    one.add_argument("--pip", default="", help="more arguments for pip, as an index without CUDA")
+    help = "write a source notebook for nbgrader, with solutions"
+    one = command(commands, "nbgrader", run_nbgrader, help)
+    one.add_argument("--to", type=Path, required=True, help="the course's folder source/")
+    help = "store what the students' checks compare with"
+    command(commands, "probes", run_probes, help, str, "number of the lab, or: chapters")
+
+
+def command(
+    commands: Any,
+    name: str,
+    run: Callable[[argparse.Namespace], None],
+    help: str,
+    kind: type = int,
+    what: str = "number of the lab",
+) -> argparse.ArgumentParser:
+    """A command about one lab, which is its first argument."""
+    parser = commands.add_parser(name, help=help, description=help)
+    parser.add_argument("lab", type=kind, help=what)
+    parser.add_argument("--labs", type=Path, default="labs", help="folder with the labs' sources")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def count(word: str) -> int:
+    """A whole number from 1 on."""
+    if not word.isdecimal() or not int(word):
+        raise argparse.ArgumentTypeError(f"{word!r} is not a number from 1 on")
+    return int(word)
+
+
+def run_release(options: argparse.Namespace) -> None:
+    lab = source.find(options.lab, options.labs)
+    people = roster.read(options.roster) if options.roster else None
+    a_file = options.to.suffix == ".ipynb"
+    if a_file and people is not None:
+        raise ValueError(f"{options.to} is no folder; the copies for a class need one")
+    (options.to.parent if a_file else options.to).mkdir(parents=True, exist_ok=True)
+    if people is None:
+        print(release.write(lab, options.to, options.student))
+        return
+    for student in tqdm(people, unit="copy"):
+        release.write(lab, options.to, student)
+    print(f"{len(people)} copies in {options.to}")
+
+
+def run_grade(options: argparse.Namespace) -> None:
+    lab = source.find(options.lab, options.labs)
+    out, place = options.out, options.out.with_suffix("")
+    if out.suffix != ".csv" or out.is_dir():
+        raise ValueError(f"--out {out}: the name of a table is needed, such as grades.csv")
+    where = options.submissions.resolve()
+    if place.resolve() in (where, *where.parents):
+        raise ValueError(f"{options.submissions} lies in {place}/, where tables go: another --out?")
+    files = submissions.collect(options.submissions, leave_out=[out, place])
+    if not files:
+        raise ValueError(f"{options.submissions}: there are no files in it")
+    people = roster.read(options.roster) if options.roster else None
+    folder.claim(place, lab)
+    program = sandbox.walls()
+    if program is None:
+        print(NO_WALLS, file=sys.stderr)
+    grader = grade.Grader(lab, folder.seed_of(place), program)
+    rows = grade.grade(grader, files, place, options.workers)
+    missing = roster.compare(rows, files, people)
+    others = report.write(lab, files, rows, out, missing)
+    print(f"{len(rows)} rows in {out}; feedback, summary and other tables in {place}/")
+    tell(rows, place, sum(bool(points) for _, _, points, *_ in others), missing)
+
+
+def tell(rows: Sequence[Row], place: Path, strange: int, missing: Sequence[str]) -> None:
+    """What a lecturer should look at after a grading."""
+    look = sum(row.status != "graded" for row in rows)
+    if look:
+        print(f"{look} of them deserve a look: see the columns status, reason and review")
+    to_read = sum(row.is_open for row in rows)
+    if to_read:
+        print(f"{to_read} have written answers to read: see {place}/written.csv")
+    if strange:
+        print(f"{strange} points at the end of {place}/written.csv belong to no file that is here")
+    if missing:
+        print(f"{len(missing)} on the list handed in nothing: {', '.join(missing)}")
+
+
+def run_gradescope(options: argparse.Namespace) -> None:
+    lab = source.find(options.lab, options.labs)
+    options.to.parent.mkdir(parents=True, exist_ok=True)
+    print(gradescope.write(lab, options.to, options.pip))
+
+
+def run_nbgrader(options: argparse.Namespace) -> None:
+    print(nbgrader.write(source.find(options.lab, options.labs), options.to))
+
+
+def run_probes(options: argparse.Namespace) -> None:
+    if options.lab == "chapters":
+        exercises = source.module(options.labs / "chapters.py").QUESTIONS
+        print(probes.store(probes.FOLDER / "chapters.probes.gz", "chapters", exercises, {}))
+    elif options.lab.isdigit():
+        lab = source.find(int(options.lab), options.labs)
+        path = probes.FOLDER / f"lab{lab.number:02}.probes.gz"
+        print(probes.store(path, lab.number, lab.compared, lab.choices))
+    else:
+        raise ValueError(f"{options.lab!r} is neither the number of a lab nor: chapters")

@@ -1,0 +1,85 @@
+"""A class list: whose copies there are, and whether each was handed in by its owner.
+
+A CSV table with a column `student`, the names that `release` makes copies for, and if you like
+`number` and `name` as the learning platform has them in its files' names.
+"""
+
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from attnbook.labs import variants
+from attnbook.labs.grading import written
+from attnbook.labs.grading.row import READ, Row
+from attnbook.labs.grading.submissions import Owner, Submission
+
+COLUMNS = ("student", "number", "name")
+Files = Mapping[str, Sequence[str]]
+
+
+def read(path: Path) -> dict[str, Owner]:
+    """The people of a list by the names of their copies; a ValueError names a bad line."""
+    people: dict[str, Owner] = {}
+    for number, line in written.lines(Path(path), ["student"]):
+        cells = {column: line.get(column, "").strip() for column in COLUMNS}
+        if not any(cells.values()):
+            continue
+        try:
+            student = variants.checked(cells["student"])
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}: {error}") from None
+        if alike(student) in map(alike, people):
+            raise ValueError(f"{path}, line {number}: {student} is there already")
+        people[student] = Owner(cells["name"], cells["number"])
+    return people
+
+
+def alike(student: str) -> str:
+    """The same for names that some systems take for one file's name."""
+    return unicodedata.normalize("NFC", student).casefold()
+
+
+def compare(
+    rows: Sequence[Row],
+    submissions: Sequence[Submission],
+    people: Mapping[str, Owner] | None = None,
+) -> list[str]:
+    """Add to `review` what a lecturer should look at; return who on the list handed in nothing."""
+    by_student, by_number = defaultdict(list), defaultdict(list)
+    for row, submission in zip(rows, submissions, strict=True):
+        by_student[row.student].append(row.file)
+        if row.status in READ:
+            by_number[submission.owner.number].append(row.file)
+    for row, submission in zip(rows, submissions, strict=True):
+        number = submission.owner.number
+        reasons = [*doubled(row, by_student), *foreign(row, number, people or {})]
+        row.look_at([*reasons, *several(row, number, by_number)])
+    return [student for student in people or {} if student not in by_student]
+
+
+def doubled(row: Row, files: Files) -> Iterator[str]:
+    """Is the same copy in another file?"""
+    same = [file for file in files[row.student] if file != row.file]
+    if row.student and same:
+        yield f"the copy of {row.student} is also in {', '.join(same)}"
+
+
+def several(row: Row, number: str, files: Files) -> Iterator[str]:
+    """Has the same person handed in another file?"""
+    same = [file for file in files[number] if file != row.file] if row.status in READ else []
+    if number and same:
+        yield f"{number} also handed in {', '.join(same)}; the one with more points is passed on"
+
+
+def foreign(row: Row, number: str, people: Mapping[str, Owner]) -> Iterator[str]:
+    """Is the copy not that of who handed it in? Nobody can tell without a list."""
+    if not people or row.status not in READ:
+        return
+    if not row.student:
+        yield "it does not say whose copy it is"
+    elif row.student not in people:
+        yield f"{row.student} is not on the list"
+    elif number and people[row.student].number not in ("", number):
+        owner = people[row.student].number
+        yield f"the copy of {row.student}, number {owner}, handed in by {number}"
