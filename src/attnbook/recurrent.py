@@ -41,6 +41,10 @@ class Cell(nn.Module):
         """One step. `step` takes the input's linear map ready-made: a layer makes all T at once."""
         return self.step(self.from_input(x), state)
 
+    def step(self, x: Float[Tensor, "B gates"], state: State) -> State:
+        """The next state, from what the input's map made of the token; each cell has its own."""
+        raise NotImplementedError
+
 
 class RNNCell(Cell):
     """The new state is a squashed sum of what comes in and what was there. Elman 1990."""
@@ -70,7 +74,7 @@ class GRUCell(Cell):
     """Two gates: how much of the old state the candidate may see, and how much of it stays.
 
     Cho et al. 2014, equations 5–8, except that `reset` acts after the matrix, as in torch: one
-    matrix product a step instead of two. `keep` near 1 keeps the old state (the paper's z).
+    matrix product per step instead of two. `keep` near 1 keeps the old state (the paper's z).
     """
 
     gates = 3
@@ -143,8 +147,8 @@ class BothWays(nn.Module):
             raise ValueError("a bidirectional layer reads whole sequences: it takes no state")
         ahead, end = self.ahead(x, mask)
         back, beginning = self.back(x.flip(1), None if mask is None else mask.flip(1))
-        state = tuple(torch.cat(pair, -1) for pair in zip(end, beginning, strict=True))
-        return torch.cat((ahead, back.flip(1)), -1), state
+        both = tuple(torch.cat(pair, -1) for pair in zip(end, beginning, strict=True))
+        return torch.cat((ahead, back.flip(1)), -1), both
 
 
 class Stack(nn.Module):
@@ -208,7 +212,9 @@ class LanguageModel(nn.Module):
         return torch.cat(drawn, 1)
 
 
-def language_model(cell: Callable[[int, int], Cell], V: int, width: int, layers: int = 1):
+def language_model(
+    cell: Callable[[int, int], Cell], V: int, width: int, layers: int = 1
+) -> LanguageModel:
     """A language model of `layers` layers of one cell type: `language_model(LSTMCell, V, 64)`."""
     if layers < 1:
         raise ValueError(f"a language model has at least 1 layer; got {layers}")
