@@ -1,10 +1,14 @@
-"""Published weights in this module's models: GPT-2, BERT and Llama as others trained them.
+"""Published weights in this module's models, and back: `load` reads what others trained, `save`
+writes what `transformers` reads.
 
-A loader reads config.json, builds the recipe of that size and copies each published tensor to its
-place. What the recipe does not compute is refused by name, before any tensor is read.
+A folder's config.json says which family a model is of and how large; the recipe of that family is
+built, and each published tensor is copied to its place. What the recipe does not compute is refused
+by name, before any tensor is read.
 """
 
-import re
+import json
+import os
+import tempfile
 from collections.abc import Mapping
 from fnmatch import fnmatch
 from pathlib import Path
@@ -12,169 +16,146 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from attnbook.published import checkpoint, configuration, only, read
-from attnbook.recipes import bert, gpt2, llama, tied
-from attnbook.transformer import LanguageModel, MaskedLanguageModel
+from attnbook.families.layout import Place, places
+from attnbook.families.table import BUFFERS, FAMILIES, Family
+from attnbook.published import checkpoint, configuration
 
-# our part: the published one, block i or none; three names are query, key and value of one map
-GPT2 = {
-    "embed.tokens": "wte",
-    "embed.positions": "wpe",
-    "attention.norm": "h.{i}.ln_1",
-    "attention.part.to_qkv": "h.{i}.attn.c_attn",
-    "attention.part.to_out": "h.{i}.attn.c_proj",
-    "feedforward.norm": "h.{i}.ln_2",
-    "feedforward.part.up": "h.{i}.mlp.c_fc",
-    "feedforward.part.down": "h.{i}.mlp.c_proj",
-    "body.norm": "ln_f",
-}
-BERT = {
-    "embed.tokens": "bert.embeddings.word_embeddings",
-    "embed.positions": "bert.embeddings.position_embeddings",
-    "embed.norm": "bert.embeddings.LayerNorm",
-    "attention.part.to_qkv": "bert.encoder.layer.{i}.attention.self.query key value",
-    "attention.part.to_out": "bert.encoder.layer.{i}.attention.output.dense",
-    "attention.norm": "bert.encoder.layer.{i}.attention.output.LayerNorm",
-    "feedforward.part.up": "bert.encoder.layer.{i}.intermediate.dense",
-    "feedforward.part.down": "bert.encoder.layer.{i}.output.dense",
-    "feedforward.norm": "bert.encoder.layer.{i}.output.LayerNorm",
-    "to_vocab.0": "cls.predictions.transform.dense",
-    "to_vocab.2": "cls.predictions.transform.LayerNorm",
-    "to_vocab.3": "cls.predictions",
-}
-LLAMA = {
-    "embed.tokens": "model.embed_tokens",
-    "attention.norm": "model.layers.{i}.input_layernorm",
-    "attention.part.to_qkv": "model.layers.{i}.self_attn.q_proj k_proj v_proj",
-    "attention.part.to_out": "model.layers.{i}.self_attn.o_proj",
-    "feedforward.norm": "model.layers.{i}.post_attention_layernorm",
-    "feedforward.part.gate": "model.layers.{i}.mlp.gate_proj",
-    "feedforward.part.up": "model.layers.{i}.mlp.up_proj",
-    "feedforward.part.down": "model.layers.{i}.mlp.down_proj",
-    "body.norm": "model.norm",
-    "to_vocab": "lm_head",
-}
-SIZES = "hidden_size", "num_hidden_layers", "num_attention_heads"
-STANDARD = {"gain": "weight", "shift": "bias", "table": "weight"}
-HARMLESS = [  # buffers, second copies of tied weights, heads for other tasks
-    *("h.*.attn.bias", "h.*.attn.masked_bias", "*.rotary_emb.inv_freq", "*.position_ids"),
-    *("lm_head.weight", "cls.predictions.decoder.*", "bert.pooler.*", "cls.seq_relationship.*"),
-]
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+SHOWN = 5  # names of a fault's tensors that a message lists
+
+
+def load(
+    source: str | Path, dtype: torch.dtype | str = torch.float32, kind: str | None = None
+) -> nn.Module:
+    """A published model with its weights, in evaluation mode.
+
+    `source` is a folder with config.json and model.safetensors, the path of one of these files, or
+    the name of a Hugging Face repository, which is fetched. `dtype` may be its name, "bfloat16".
+    `kind` is the model_type that is expected, and taken for granted where config.json names none.
+    Raises a ValueError that names what does not fit, before anything is copied.
+    """
+    dtype = of_name(dtype)
+    config = configuration(source, kind)
+    family = family_of({"model_type": kind} | config)
+    model = family.build(config).to(dtype).eval()
+    fill(where(model, family), checkpoint(source), family)
+    return model
 
 
 def load_gpt2(
-    source: str | Path = "openai-community/gpt2", dtype: torch.dtype = torch.float32
-) -> LanguageModel:
-    """GPT-2 with its published weights, in evaluation mode.
-
-    `source` is a Hugging Face repository, or a folder with config.json and model.safetensors.
-    """
-    config = configuration(source, "gpt2")
-    sizes = read(config, "vocab_size", "n_positions", "n_embd", "n_layer", "n_head")
-    only(config, "activation_function", "gelu_new", "gelu_pytorch_tanh")
-    only(config, "n_inner", None, 4 * config["n_embd"])
-    only(config, "tie_word_embeddings", True)
-    only(config, "scale_attn_weights", True)
-    only(config, "scale_attn_by_inverse_layer_idx", False)
-    model = gpt2(*sizes, config.get("resid_pdrop", 0.1))
-    ready(model, config.get("layer_norm_epsilon", 1e-5), dtype)
-    tensors = {name.removeprefix("transformer."): x for name, x in checkpoint(source).items()}
-    fill(places(model, GPT2, transposed=True), tensors)
-    return model
+    source: str | Path = "openai-community/gpt2", dtype: torch.dtype | str = torch.float32
+) -> nn.Module:
+    """`load` for GPT-2, also of its first files, which do not say what they are."""
+    return load(source, dtype, "gpt2")
 
 
 def load_bert(
-    source: str | Path = "google-bert/bert-base-uncased", dtype: torch.dtype = torch.float32
-) -> MaskedLanguageModel:
-    """BERT with its published weights, in evaluation mode. `source` as in `load_gpt2`.
+    source: str | Path = "google-bert/bert-base-uncased", dtype: torch.dtype | str = torch.float32
+) -> nn.Module:
+    """`load` for BERT with the head that fills gaps."""
+    return load(source, dtype, "bert")
 
-    BERT adds a vector to each token that says in which of two sentences it is. Here all are in the
-    first, and its vector is added to the positions.
+
+def load_llama(source: str | Path, dtype: torch.dtype | str = torch.float32) -> nn.Module:
+    """`load` for Llama and for what calls itself so."""
+    return load(source, dtype, "llama")
+
+
+def save(model: nn.Module, folder: str | Path, config: Mapping[str, object]) -> None:
+    """The inverse of `load`: a folder that `transformers` can read.
+
+    `config` is that of the model, as config.json has it; sizes that do not fit are refused.
     """
-    config = configuration(source, "bert")
-    sizes = read(config, "vocab_size", "max_position_embeddings", *SIZES)
-    width, kinds = read(config, "hidden_size", "type_vocab_size")
-    only(config, "hidden_act", "gelu")
-    only(config, "intermediate_size", 4 * width)
-    only(config, "position_embedding_type", "absolute")
-    only(config, "tie_word_embeddings", True)
-    model = bert(*sizes, config.get("hidden_dropout_prob", 0.1))
-    ready(model, config.get("layer_norm_eps", 1e-12), dtype)
-    sentence = torch.empty(kinds, width, dtype=dtype)
-    wanted = places(model, BERT) | {"bert.embeddings.token_type_embeddings.weight": sentence}
-    old = checkpoint(source)  # the first checkpoints call a norm's parts gamma and beta
-    new = {re.sub("gamma$", "weight", re.sub("beta$", "bias", name)): old[name] for name in old}
-    fill(wanted, new)
-    model.embed.positions.table.data += sentence[0]
-    return model
+    from safetensors.torch import save_file
+
+    config = dict(config)
+    family = family_of(config)
+    with torch.device("meta"):
+        sizes = {name: p.shape for name, p in where(family.build(config), family).items()}
+    tensors = {name: place.get().contiguous() for name, place in where(model, family).items()}
+    wrong = [name for name in sizes.keys() | tensors if name not in tensors or name not in sizes]
+    wrong += [n for n in sizes.keys() & tensors if tuple(tensors[n].shape) != sizes[n]]
+    if wrong:
+        raise ValueError(f"the config is of another model: {listed(sorted(wrong))} would not fit")
+    config |= {"architectures": [family.architecture]}
+    folder = Path(folder).expanduser()
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as unfinished:  # all of it, or nothing
+        save_file(tensors, Path(unfinished) / "model.safetensors", metadata={"format": "pt"})
+        text = json.dumps(config, indent=1, ensure_ascii=False) + "\n"
+        (Path(unfinished) / "config.json").write_text(text, encoding="utf-8")
+        for name in ("model.safetensors", "config.json"):
+            os.replace(Path(unfinished) / name, folder / name)
 
 
-def load_llama(source: str | Path, dtype: torch.dtype = torch.float32) -> LanguageModel:
-    """A Llama, or another model of its recipe, in evaluation mode. `source` as in `load_gpt2`.
-
-    Rotary angles that are scaled, as from Llama 3.1 on, are refused.
-    """
-    config = configuration(source, "llama")
-    V, width, depth, heads, hidden = read(config, "vocab_size", *SIZES, "intermediate_size")
-    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    only(rope, "rope_type", "default")
-    only(rope, "type", "default")
-    only(config, "head_dim", None, width // heads)
-    only(config, "hidden_act", "silu")
-    only(config, "attention_bias", False)
-    only(config, "mlp_bias", False)
-    base = rope.get("rope_theta", config.get("rope_theta", 10_000.0))
-    model = llama(V, width, depth, heads, config.get("num_key_value_heads"), hidden, base)
-    if config.get("tie_word_embeddings", False):
-        model.to_vocab = tied(model.embed)
-    ready(model, config.get("rms_norm_eps", 1e-6), dtype)
-    fill(places(model, LLAMA), checkpoint(source))
-    return model
+def of_name(dtype: torch.dtype | str) -> torch.dtype:
+    """The dtype of this name."""
+    if isinstance(dtype, torch.dtype):
+        return dtype
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype is one of {', '.join(DTYPES)}; got {dtype!r}")
+    return DTYPES[dtype]
 
 
-def ready(model: nn.Module, eps: float, dtype: torch.dtype) -> None:
-    """Evaluation mode, this `eps` for the norms and this `dtype` for the weights."""
-    model.to(dtype).eval()
-    for part in model.modules():
-        if hasattr(part, "eps"):
-            part.eps = eps
+def family_of(config: Mapping[str, object]) -> Family:
+    """The family that config.json names."""
+    kind = config.get("model_type")
+    if kind not in FAMILIES:
+        known = ", ".join(sorted(FAMILIES))
+        raise ValueError(f"no model of type {kind!r} can be read here; there are {known}")
+    return FAMILIES[kind]
 
 
-def places(model: nn.Module, names: dict[str, str], transposed: bool = False) -> dict[str, Tensor]:
-    """Published name: the piece of the model's weights that this tensor belongs into.
-
-    `names` is a table such as `GPT2`, whose linear maps are published `transposed`.
-    """
-    found = {}
-    for ours, weight in model.named_parameters():
-        path, last = ours.rsplit(".", 1)
-        part, block = model.get_submodule(path), re.match(r"body\.blocks\.(\d+)\.(.+)", path)
-        i, key = block.groups() if block else ("", path)
-        stem, dot, pieces = names[key].format(i=i).rpartition(".")
-        sizes = len(weight)
-        if " " in pieces:
-            sizes = model.get_submodule(path.removesuffix(".to_qkv")).widths
-        for piece, view in zip(pieces.split(), weight.split(sizes), strict=True):
-            turned = transposed and isinstance(part, nn.Linear) and view.dim() == 2
-            found[f"{stem}{dot}{piece}.{STANDARD.get(last, last)}"] = view.T if turned else view
-    return found
+def where(model: nn.Module, family: Family) -> dict[str, Place]:
+    """Published name: where in the model this tensor belongs."""
+    return places(model, family.names(model) if callable(family.names) else family.names)
 
 
-@torch.no_grad()
-def fill(places: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
+def fill(found: Mapping[str, Place], tensors: Mapping[str, Tensor], family: Family) -> None:
     """Copy each published tensor to its place in a model: all of them, or none if one is wrong."""
-    extra = [name for name in tensors if name not in places]
+    tensors = renamed(tensors, found, family)
+    extra = [name for name in tensors if name not in found and not harmless(name, tensors, family)]
+    shapes = [
+        f"{name} is {tuple(tensors[name].shape)}, the model needs {place.shape}"
+        for name, place in found.items()
+        if name in tensors and tuple(tensors[name].shape) != place.shape
+    ]
     faults = {
-        "missing": [name for name in places if name not in tensors],
-        "unexpected": [name for name in extra if not any(fnmatch(name, x) for x in HARMLESS)],
-        "misshapen": [
-            f"{name} is {tuple(tensors[name].shape)}, the model needs {tuple(place.shape)}"
-            for name, place in places.items()
-            if name in tensors and tensors[name].shape != place.shape
-        ],
+        "missing": [name for name in found if name not in tensors],
+        "unexpected": extra,
+        "misshapen": shapes,
+        "not a number in": [n for n in found if n in tensors and tensors[n].isnan().any()],
     }
     if any(faults.values()):
-        lines = [f"{fault}: {', '.join(names)}" for fault, names in faults.items() if names]
+        lines = [f"{fault}: {listed(names)}" for fault, names in faults.items() if names]
         raise ValueError("\n".join(["the checkpoint does not fit, nothing was copied", *lines]))
-    for name, place in places.items():
-        place.copy_(tensors[name])
+    for name, place in found.items():
+        place.put(tensors[name])
+
+
+def renamed(
+    tensors: Mapping[str, Tensor], found: Mapping[str, Place], family: Family
+) -> dict[str, Tensor]:
+    """The tensors under the names of today: the first files called a norm's parts gamma and beta,
+    and a bare model's files lack the prefix of the model with its head."""
+    new = {}
+    for name, tensor in tensors.items():
+        for old, now in ((".gamma", ".weight"), (".beta", ".bias")):
+            name = name.removesuffix(old) + now if name.endswith(old) else name
+        bare = family.prefix and family.prefix + name in found and name not in found
+        new[family.prefix + name if bare else name] = tensor
+    return new
+
+
+def harmless(name: str, tensors: Mapping[str, Tensor], family: Family) -> bool:
+    """Is this tensor a buffer, a part for other tasks, or a second copy of a tied one?"""
+    if any(fnmatch(name, pattern) for pattern in (*BUFFERS, *family.extra)):
+        return True
+    same = [n for n in tensors if n != name and tensors[n].shape == tensors[name].shape]
+    return any(torch.equal(tensors[n], tensors[name]) for n in same if tensors[name].dim() == 2)
+
+
+def listed(names: list[str]) -> str:
+    """The first of many names, and how many more there are."""
+    more = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")

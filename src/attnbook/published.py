@@ -8,10 +8,14 @@ from typing import Any
 from torch import Tensor
 
 
-def configuration(source: str | Path, kind: str) -> dict[str, Any]:
-    """What config.json says, if it is about a model of this kind."""
-    config = undamaged(find(source, "config.json"), lambda path: json.loads(path.read_bytes()))
-    only(config, "model_type", kind)
+def configuration(source: str | Path, kind: str | None = None) -> dict[str, Any]:
+    """What config.json says, if it is about a model of this kind, with weights as they are."""
+    path = find(source, "config.json")
+    config = undamaged(path, lambda path: json.loads(path.read_bytes()))
+    if not isinstance(config, dict):
+        raise ValueError(f"{path} holds no settings but {config!r}")
+    if kind is not None:
+        only(config, "model_type", kind)
     only(config, "quantization_config", None)
     return config
 
@@ -35,6 +39,7 @@ def checkpoint(source: str | Path) -> dict[str, Tensor]:
     """All tensors by name, from one file or several. They stay on the disk until they are used."""
     from safetensors.torch import load_file
 
+    refuse_pickles(source)
     try:
         paths = [find(source, "model.safetensors")]
     except OSError as error:  # a large model comes in several files, and an index says in which
@@ -60,13 +65,36 @@ def undamaged(path: Path, read: Callable[[Path], Any]) -> Any:
 def find(source: str | Path, name: str) -> Path:
     """Where a published file is: in a local folder, or where it was put when it was fetched.
 
-    An OSError says what was looked for, and where.
+    The path of a file in the folder stands for the folder. An OSError says what was looked for, and
+    where.
     """
-    if Path(source).is_dir():
-        if not (Path(source) / name).is_file():
-            raise FileNotFoundError(f"the folder {source} has no {name}")
-        return Path(source) / name
+    folder = Path(source).expanduser()
+    folder = folder.parent if folder.is_file() else folder
+    if folder.is_dir():
+        if not (folder / name).is_file():
+            raise FileNotFoundError(f"the folder {folder} has no {name}")
+        return folder / name
+    if looks_like_a_path(str(source)):
+        raise FileNotFoundError(f"there is no folder {folder}")
     return fetch(str(source), name)
+
+
+def looks_like_a_path(source: str) -> bool:
+    """A repository is called owner/name, or name alone; everything else can only be a path."""
+    return source.startswith((".", "/", "~")) or source.count("/") > 1 or "\\" in source
+
+
+def refuse_pickles(source: str | Path) -> None:
+    """Raise a ValueError if a folder holds weights in the old format alone, which can run code."""
+    folder = Path(source).expanduser()
+    folder = folder.parent if folder.is_file() else folder
+    old = sorted(folder.glob("pytorch_model*.bin")) if folder.is_dir() else []
+    if old and not any(folder.glob("*.safetensors")):
+        raise ValueError(
+            f"{folder} has its weights in {old[0].name} alone, a format that can run code when it "
+            "is read; write them anew as model.safetensors (transformers: from_pretrained, then "
+            "save_pretrained)"
+        )
 
 
 def fetch(repository: str, name: str) -> Path:

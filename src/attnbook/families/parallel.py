@@ -1,0 +1,87 @@
+"""Decoders with attention and network side by side, or with a bias for distance: 2022 and 2023."""
+
+from functools import partial
+
+from torch import nn
+
+from attnbook.attention import Attention
+from attnbook.block import Block, ParallelBlock, PreNorm, Stack
+from attnbook.families.decoders import decoder
+from attnbook.feedforward import MLP
+from attnbook.frequencies import linear
+from attnbook.initial import initialise, normal, tied
+from attnbook.norms import LayerNorm
+from attnbook.positions import Alibi
+from attnbook.projection import Projection
+from attnbook.rotary import Rotary
+from attnbook.score import Score
+from attnbook.transformer import Embed, LanguageModel
+
+
+def gpt_neox(
+    V: int = 50_432,
+    width: int = 6144,
+    depth: int = 44,
+    heads: int = 64,
+    hidden: int = 24_576,
+    rotate: Rotary | None = None,
+    eps: float = 1e-5,
+    activation: nn.Module | None = None,
+    parallel: bool = True,
+) -> LanguageModel:
+    """Black et al. 2022, section 2.1, 20B: both parts read the same x, each through its own norm,
+    and a quarter of the channels is rotated. Pythia is of this family."""
+    norm, D = partial(LayerNorm, width, eps), width // heads
+    rotate = rotate or Rotary(D, frequencies=linear(D // 4))
+
+    def block() -> nn.Module:
+        attention = Attention(Projection(width, heads), nn.Linear(width, width), rotate)
+        network = MLP(width, hidden, activation or nn.GELU())
+        if parallel:
+            return ParallelBlock(attention, network, norm(), norm())
+        return Block(PreNorm(attention, norm()), PreNorm(network, norm()))
+
+    return decoder(V, width, [block() for _ in range(depth)], norm())
+
+
+def falcon(
+    V: int = 65_024,
+    width: int = 4544,
+    depth: int = 32,
+    heads: int = 71,
+    kv_heads: int = 1,
+    hidden: int = 18_176,
+    rotate: Rotary | None = None,
+    norms: int = 1,
+    eps: float = 1e-5,
+) -> LanguageModel:
+    """Almazrouei et al. 2023, section 4, 7B: one key for all queries, attention and network side by
+    side behind one norm (`norms=2` in the larger ones), no biases."""
+    norm, D = partial(LayerNorm, width, eps), width // heads
+    rotate = rotate or Rotary(D)
+
+    def block() -> ParallelBlock:
+        project = Projection(width, heads, kv_heads, bias=False)
+        attention = Attention(project, nn.Linear(width, width, bias=False), rotate)
+        network = MLP(width, hidden, nn.GELU(), bias=False)
+        return ParallelBlock(attention, network, norm(), norm() if norms == 2 else None)
+
+    return decoder(V, width, [block() for _ in range(depth)], norm(), tie=True)
+
+
+def bloom(
+    V: int = 250_880, width: int = 14_336, depth: int = 70, heads: int = 112, eps: float = 1e-5
+) -> LanguageModel:
+    """Scao et al. 2022, section 3.2, 176B: ALiBi in place of positions, and a norm behind the
+    embedding."""
+    norm, distance = partial(LayerNorm, width, eps), Alibi(heads, published=True)
+
+    def block() -> Block:
+        project, to_out = Projection(width, heads), nn.Linear(width, width)
+        attention = Attention(project, to_out, score=Score(relative=distance))
+        network = MLP(width, 4 * width, nn.GELU(approximate="tanh"))
+        return Block(PreNorm(attention, norm()), PreNorm(network, norm()))
+
+    embed = Embed(V, width, norm=norm())
+    body = Stack([block() for _ in range(depth)], norm())
+    return initialise(LanguageModel(embed, body, tied(embed)), normal)

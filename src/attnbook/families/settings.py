@@ -1,0 +1,80 @@
+"""What a published config.json says of activations, positions and widths, as parts."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+from attnbook.frequencies import linear, llama3, yarn, yarn_temperature
+from attnbook.rotary import Pairs, Rotary, halves
+
+Config = Mapping[str, Any]
+ACTIVATIONS = {
+    "relu": nn.ReLU,
+    "gelu": nn.GELU,
+    "silu": nn.SiLU,
+    "swish": nn.SiLU,
+    "gelu_new": lambda: nn.GELU(approximate="tanh"),
+    "gelu_pytorch_tanh": lambda: nn.GELU(approximate="tanh"),
+}
+
+
+def activation(name: str) -> nn.Module:
+    """The activation that transformers calls so."""
+    if name not in ACTIVATIONS:
+        raise ValueError(
+            f"no activation is called {name!r} here; there are {', '.join(ACTIVATIONS)}"
+        )
+    return ACTIVATIONS[name]()
+
+
+def scaled_frequencies(rope: Config, D: int, base: float, limit: int | None) -> tuple[Any, float]:
+    """The table of frequencies that a rope entry asks for (None: plain), and its temperature."""
+    kind = rope.get("rope_type", rope.get("type", "default"))
+    if kind == "default":
+        return None, 1.0
+    factor = float(rope.get("factor", 1.0))
+    trained = rope.get("original_max_position_embeddings") or limit
+    if kind == "linear":
+        return linear(D, base, factor), 1.0
+    if kind == "llama3":
+        low, high = float(rope["low_freq_factor"]), float(rope["high_freq_factor"])
+        return llama3(D, base, factor, low, high, trained), 1.0
+    if kind == "yarn":
+        fast, slow = float(rope.get("beta_fast") or 32), float(rope.get("beta_slow") or 1)
+        table = yarn(D, base, factor, trained, fast, slow, rope.get("truncate", True))
+        return table, temperature(rope, factor)
+    raise ValueError(
+        f"rotary frequencies of the kind {kind!r} are unknown here; there are default, linear, "
+        "llama3 and yarn"
+    )
+
+
+def temperature(rope: Config, factor: float) -> float:
+    """YaRN's attention factor, which DeepSeek gives by two strengths and others leave out."""
+    if rope.get("attention_factor") is not None:
+        return rope["attention_factor"]
+    top, below = rope.get("mscale"), rope.get("mscale_all_dim")
+    if top and below:
+        return yarn_temperature(factor, top) / yarn_temperature(factor, below)
+    return yarn_temperature(factor)
+
+
+def rotation(config: Config, D: int, kind: str | None = None, pairs: Pairs = halves) -> Rotary:
+    """The rotation of a config: base, stretching, share; of a `kind` of layer, if they differ."""
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    if kind is not None and kind in rope:
+        rope = rope[kind]
+    base = float(rope.get("rope_theta", config.get("rope_theta", 10_000.0)))
+    share = rope.get("partial_rotary_factor", config.get("partial_rotary_factor", 1.0))
+    turning = int(D * share)
+    limit = config.get("max_position_embeddings")
+    table, scale = scaled_frequencies(rope, turning, base, limit)
+    if table is None:
+        table = linear(turning, base)
+    return Rotary(D, base, table, pairs, scale)
+
+
+def head_width(config: Config, width: int, heads: int) -> int:
+    """`head_dim`, or width ÷ heads where it is not said."""
+    return config.get("head_dim") or width // heads
