@@ -1,0 +1,124 @@
+"""Every drawing with the numbers of the text, for authors and for the tests."""
+
+from collections.abc import Callable
+
+import torch
+
+from attnbook.attention import MultiHeadAttention
+from attnbook.block import Block, PreNorm
+from attnbook.drawings.asks import ring, who_asks
+from attnbook.drawings.averages import averages
+from attnbook.drawings.block import residual_stream
+from attnbook.drawings.bottleneck import look_back, one_vector
+from attnbook.drawings.cache import kv_cache, shared_keys
+from attnbook.drawings.drawing import Drawing
+from attnbook.drawings.families import families
+from attnbook.drawings.heads import split_attend_join
+from attnbook.drawings.lookup import soft_lookup
+from attnbook.drawings.lstm import lstm_cell
+from attnbook.drawings.matrices import attention_matrices
+from attnbook.drawings.norms import norm_placement
+from attnbook.drawings.parameters import parameters
+from attnbook.drawings.transformer import transformer_2017
+from attnbook.drawings.unrolled import unrolled
+from attnbook.feedforward import MLP
+from attnbook.norms import LayerNorm
+from attnbook.recurrent import LSTMCell, RNNCell
+
+WORDS = ["The", "cat", "sat", "on", "the", "mat"]
+FEATURES = ["animal", "action", "object", "definite"]
+QUERIES = [[0.9, 0.1, 0.2, 0.3], [0.1, 0.9, 0.1, 0.1]]
+KEYS = [[0, 0, 0, 1], [1, 0, 0.3, 0], [0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
+READS, WRITES = ["my", "red", "car"], ["ma", "voiture", "rouge", "</s>"]
+TOKENS = [[[1, 0, 2, 0], [0, 1, 0, 2], [1, 1, 1, 0]]]
+VALUES = [[0.1, 0, 0, 0.8], [0.9, 0, 0.1, 0.7], [0, 0.9, 0, 0.3]]
+VALUES += [[0, 0, 0.5, 0], [0, 0, 0, 0.9], [0, 0, 0.9, 0.6]]
+
+
+def matrices() -> Drawing:
+    q, k, v = (torch.tensor(table, dtype=torch.float) for table in (QUERIES, KEYS, VALUES))
+    return attention_matrices(q, k, v, ["animal?", "action?"], WORDS, FEATURES)
+
+
+def lookup() -> Drawing:
+    q, k, v = (torch.tensor(table, dtype=torch.float) for table in (QUERIES[0], KEYS, VALUES))
+    return soft_lookup(q, k, v, WORDS)
+
+
+def mixing() -> Drawing:
+    return averages(torch.tensor([0.0, 16.0]), torch.tensor([[0.75, 0.25], [0.25, 0.75]]))
+
+
+def split() -> Drawing:
+    return split_attend_join(torch.arange(18, dtype=torch.float).view(3, 6))
+
+
+def cell_of_the_text() -> LSTMCell:
+    """Width 1; gates by their biases alone: forget 3, input −3, output 1, candidate 5."""
+    cell = LSTMCell(1, 1)
+    with torch.no_grad():
+        for weight in cell.parameters():
+            weight.zero_()
+        cell.from_input.bias.copy_(torch.tensor([-3.0, 3, 5, 1]))
+    return cell.float()
+
+
+def cell_of_the_pulse() -> RNNCell:
+    """W = (1, ½), U swaps the two numbers and halves the second."""
+    cell = RNNCell(1, 2)
+    with torch.no_grad():
+        for weight in cell.parameters():
+            weight.zero_()
+        cell.from_input.weight.copy_(torch.tensor([[1.0], [0.5]]))
+        cell.from_state.weight.copy_(torch.tensor([[0.0, 1.0], [0.5, 0.0]]))
+    return cell.float()
+
+
+def pulse() -> Drawing:
+    return unrolled(cell_of_the_pulse(), torch.tensor([[1], [0], [0]], dtype=torch.float))
+
+
+def looks() -> Drawing:
+    """Weights of hand-picked scores: adjective and noun change places."""
+    scores = torch.tensor([[3, 0, 0], [0, 0, 3], [0, 3, 1], [0, 0, 0]], dtype=torch.float)
+    return look_back(READS, WRITES, scores.softmax(-1))
+
+
+def lstm() -> Drawing:
+    zero, state = torch.zeros(1, 1, dtype=torch.float), torch.full((1, 1), 2, dtype=torch.float)
+    return lstm_cell(cell_of_the_text(), zero, zero, state)
+
+
+def block_of_sines() -> Block:
+    """The block of the text: two heads, a network from 4 to 16, matrices filled with sines."""
+    attention, network = MultiHeadAttention(width=4, heads=2), MLP(width=4, hidden=16)
+    with torch.no_grad():
+        for number, matrix in enumerate([*attention.parameters(), *network.parameters()]):
+            sines = torch.arange(matrix.numel()).mul(number + 1.0).sin() / 2
+            matrix.copy_(sines.view_as(matrix))
+    return Block(PreNorm(attention, LayerNorm(4)), PreNorm(network, LayerNorm(4))).float()
+
+
+def stream() -> Drawing:
+    return residual_stream(block_of_sines(), torch.tensor(TOKENS, dtype=torch.float))
+
+
+GALLERY: dict[str, Callable[[], Drawing]] = {
+    "attention_matrices": matrices,
+    "split_attend_join": split,
+    "residual_stream": stream,
+    "unrolled": pulse,
+    "one_vector": lambda: one_vector(READS, WRITES),
+    "look_back": looks,
+    "lstm_cell": lstm,
+    "kv_cache": kv_cache,
+    "shared_keys": shared_keys,
+    "soft_lookup": lookup,
+    "who_asks": who_asks,
+    "ring": ring,
+    "averages": mixing,
+    "parameters": parameters,
+    "families": families,
+    "norm_placement": norm_placement,
+    "transformer_2017": transformer_2017,
+}
