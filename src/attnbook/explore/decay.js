@@ -1,68 +1,167 @@
-// How much of a gradient is left after k steps back through h_t = W h_{t-1}, W = [[r, s], [0, r/2]].
-const STEPS = 50, LEFT = 48, RIGHT = 450, TOP = 8, BOTTOM = 230, LOW = -16, HIGH = 10;
-
-function product(a, b) {
-  return [0, 1].map((i) => [0, 1].map((j) => a[i][0] * b[0][j] + a[i][1] * b[1][j]));
-}
+// How much of a gradient is left k steps back through h_t = W h_{t-1}, W = [[r, s], [0, r/2]].
+const STEPS = 50;
+const [WIDTH, HEIGHT] = [400, 250];
+const BOX = { left: 44, right: 386, top: 12, bottom: 212 };
 
 function norm([[a, b], [c, d]]) {
-  const sum = a * a + b * b + c * c + d * d, determinant = a * d - b * c;
-  return Math.sqrt((sum + Math.sqrt(Math.max(0, sum * sum - 4 * determinant * determinant))) / 2);
-}
-
-const atStep = (k) => LEFT + ((RIGHT - LEFT) * k) / STEPS;
-const atPower = (p) => BOTTOM - ((BOTTOM - TOP) * (Math.max(LOW, Math.min(HIGH, p)) - LOW)) / (HIGH - LOW);
-const raised = (p) => String(p).replace("-", "⁻").replace(/\d/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]);
-
-function power(x) {
-  if (x >= 0.01 && x < 1000) return x.toFixed(2);
-  const [digit, p] = x.toExponential(0).split("e");
-  return `${digit === "1" ? "" : digit + " · "}10${raised(Number(p))}`;
+  const squares = a * a + b * b + c * c + d * d;
+  const determinant = a * d - b * c;
+  const root = Math.sqrt(Math.max(0, squares * squares - 4 * determinant * determinant));
+  return Math.sqrt((squares + root) / 2);
 }
 
 class Decay extends Explorable {
+  static limits = { radius: [0.5, 1.5], skew: [0, 3], steps: [1, STEPS] };
+
+  compute({ radius, skew }) {
+    const W = [
+      [radius, skew],
+      [0, radius / 2],
+    ];
+    const norms = [1];
+    for (let P = W; norms.length <= STEPS; P = matmul(P, W)) norms.push(norm(P));
+    return { norms, largest: norm(W) };
+  }
+
   build() {
-    this.radius = this.slider("spectral radius", 0.5, 1.5, 0.05, this.numbers.radius);
-    this.skew = this.slider("off the diagonal", 0, 3, 0.25, this.numbers.skew);
-    const picture = svg("svg", { viewBox: "0 0 460 275", role: "img", "aria-label": "size of the gradient against steps back" }, this.card);
-    for (let p = LOW + 1; p <= HIGH; p += 5) {
-      svg("path", { d: `M${LEFT} ${atPower(p)}H${RIGHT}`, stroke: p === 0 ? "#888" : "#ddd" }, picture);
-      const label = svg("text", { x: LEFT - 8, y: atPower(p) + 5, "text-anchor": "end" }, picture, p === 0 ? "1" : "10");
-      if (p !== 0) svg("tspan", { dy: -6, "font-size": 10 }, label, String(p).replace("-", "−"));
+    this.plot = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img" });
+    this.plot.setAttribute("aria-label", "size of the gradient against steps back, on a log scale");
+    this.grid = svg("g");
+    const { left, right, top, bottom } = BOX;
+    const inside = { x: left, y: top, width: right - left, height: bottom - top };
+    const clip = svg("clipPath", { id: "inside" }, svg("rect", inside));
+    const lines = svg("g", { "clip-path": "url(#inside)" });
+    const line = (kind) => lines.appendChild(svg("path", { class: `line ${kind}` }));
+    [this.ghost, this.bound, this.rate, this.curve] = ["ghost", "bound", "rate", "curve"].map(line);
+    const labels = svg("g");
+    this.names = ["gradient", "muted", "muted"].map((role) =>
+      labels.appendChild(svg("text", { class: `name ${role}` })),
+    );
+    this.plot.append(clip, this.grid, lines, labels);
+    const matrix = html("div", { class: "matrix" }, ...this.entries());
+    const W = html("div", { class: "beside" }, html("span", { text: "W =" }), matrix);
+    const hint = html("span", { class: "hint", text: "Drag the underlined numbers." });
+    this.picture.append(html("div", { class: "two" }, this.plot, html("div", {}, W, hint)));
+    this.choice("steps", "steps shown", [
+      [10, "10"],
+      [50, "50"],
+    ]);
+  }
+
+  entries() {
+    const entry = (key, label, step) => {
+      const node = html("div", { class: "cell state" });
+      const [min, max] = Decay.limits[key];
+      const get = () => this.state[key];
+      const put = (x) => this.set({ [key]: x });
+      const first = () => this.start[key];
+      this.scrub(node, { label, get, put, first, min, max, step, role: "spinbutton", pixels: 12 });
+      this.syncs.push(() => set(node, { text: say(get()) }));
+      return node;
+    };
+    const half = html("div", { class: "cell ink" });
+    this.syncs.push((state) => set(half, { text: num(state.radius / 2, 3) }));
+    return [
+      entry("radius", "r, the spectral radius", 0.05),
+      entry("skew", "s, off the diagonal", 0.25),
+      html("div", { class: "cell ink", text: "0" }),
+      half,
+    ];
+  }
+
+  // Powers of ten from the smallest to the largest value shown; kept while a finger is down.
+  fit(curves) {
+    if (this.held && this.range) return this.range;
+    const logs = curves.flat().map(Math.log10);
+    const [low, high] = [Math.min(...logs), Math.max(...logs)];
+    const room = Math.max(0.12, (high - low) * 0.08);
+    return (this.range = [low - room, high + 2.5 * room]);
+  }
+
+  draw({ norms, largest }, held) {
+    const { radius, steps } = this.state;
+    const { left, right, top, bottom } = BOX;
+    const cut = (row) => row.slice(0, steps + 1);
+    const rate = norms.map((_, k) => radius ** k);
+    const [low, high] = this.fit([cut(norms), cut(rate)]);
+    const atX = linear(0, steps, left, right);
+    const atY = linear(low, high, bottom, top);
+    const points = (row) => cut(row).map((y, k) => [atX(k), atY(Math.log10(y))]);
+    const bound = norms.map((_, k) => largest ** k);
+    set(this.curve, { d: path(points(norms)) });
+    set(this.rate, { d: path(points(rate)) });
+    set(this.bound, { d: path(points(bound)) });
+    set(this.ghost, { d: held ? path(points(held.norms)) : "M0 0" });
+    this.marks(atX, atY, low, high);
+    const [name, below, above] = this.names;
+    const [last, end] = [points(norms)[steps], points(rate)[steps]];
+    const apart = end[1] - last[1] > 16;
+    const near = points(norms)[Math.round(steps * 0.6)];
+    set(name, { text: "gradient", x: near[0] + 6, y: Math.max(top + 14, near[1] - 10) });
+    const foot = points(rate)[Math.round(steps * 0.35)];
+    set(below, {
+      text: apart ? "rᵏ" : "rᵏ, too",
+      x: foot[0] - 10,
+      y: Math.min(bottom - 8, foot[1] + 20),
+    });
+    set(below, { "text-anchor": "end" });
+    const leaves = points(bound).findIndex(([, y]) => y < top + 4);
+    const k = leaves < 1 ? steps : leaves;
+    const shown = largest > radius + 0.05;
+    set(above, {
+      text: shown ? "σᵏ, the bound" : "",
+      x: Math.min(points(bound)[k][0] + 8, 280),
+      y: top + 12,
+    });
+  }
+
+  marks(atX, atY, low, high) {
+    const { left, right, bottom } = BOX;
+    const parts = [];
+    const powers = decades(low, high);
+    for (const p of powers.length > 1 ? powers : [low, high].map((x) => Math.round(x * 10) / 10)) {
+      const y = atY(p);
+      parts.push(svg("path", { class: p ? "hair" : "one", d: `M${left} ${y}H${right}` }));
+      const text = Number.isInteger(p) && (p < -1 || p > 2) ? `10${raised(p)}` : num(10 ** p);
+      parts.push(svg("text", { class: "tick", x: left - 7, y: y + 4, "text-anchor": "end", text }));
     }
-    for (let k = 0; k <= STEPS; k += 10) svg("text", { x: atStep(k), y: BOTTOM + 20, "text-anchor": "middle" }, picture, k);
-    svg("text", { x: (LEFT + RIGHT) / 2, y: BOTTOM + 40, "text-anchor": "middle" }, picture, "steps back");
-    const line = (attributes) => svg("path", { fill: "none", ...attributes }, picture);
-    this.bound = line({ stroke: "#666", "stroke-dasharray": "3 4", "stroke-width": 2 });
-    this.rate = line({ stroke: "#009E73", "stroke-dasharray": "9 5", "stroke-width": 2 });
-    this.curve = line({ stroke: "#D55E00", "stroke-width": 3.5 });
-    for (const [colour, text] of [["#B34700", "━ gradient"], ["#00735A", "╌ radius to the k"], ["#555", "┈ largest singular value to the k"]]) {
-      this.controls.append(Object.assign(document.createElement("span"), { textContent: text, style: `color:${colour};font-weight:600` }));
+    const { steps } = this.state;
+    for (let k = 0; k <= steps; k += steps / 5) {
+      const at = { x: atX(k), y: bottom + 18, "text-anchor": "middle", text: k };
+      parts.push(svg("text", { class: "tick", ...at }));
     }
-    this.line = this.sentence();
+    const middle = { x: (left + right) / 2, y: bottom + 35, "text-anchor": "middle" };
+    parts.push(svg("text", { class: "tick", ...middle, text: "k, steps back" }));
+    this.grid.replaceChildren(...parts);
   }
 
-  get matrix() {
-    const r = Number(this.radius.value), s = Number(this.skew.value);
-    return [[r, s], [0, r / 2]];
+  tell({ norms }) {
+    const peak = argmax(norms);
+    const rise = `On the way it grows, to ${size(norms[peak])} at step ${peak}.`;
+    const times = `multiplied by up to ${size(norms[STEPS])}.`;
+    const end = `${STEPS} steps back, a gradient has been ${times}`;
+    return peak > 0 && peak < STEPS ? `${end} ${rise}` : end;
   }
 
-  get norms() {
-    const found = [1];
-    for (let k = 1, W = this.matrix, P = W; k <= STEPS; k += 1, P = product(P, W)) found.push(norm(P));
-    return found;
-  }
-
-  draw() {
-    const norms = this.norms, r = Number(this.radius.value), sigma = norm(this.matrix);
-    const path = (value) => "M" + norms.map((_, k) => `${atStep(k).toFixed(1)} ${atPower(Math.log10(value(k))).toFixed(1)}`).join("L");
-    this.curve.setAttribute("d", path((k) => norms[k]));
-    this.rate.setAttribute("d", path((k) => r ** k));
-    this.bound.setAttribute("d", path((k) => sigma ** k));
-    const peak = norms.indexOf(Math.max(...norms));
-    const rise = peak > 0 && peak < STEPS ? ` On the way it grows, to ${power(norms[peak])} at step ${peak}.` : "";
-    this.line.textContent = `${STEPS} steps back, a gradient has been multiplied by up to ${power(norms[STEPS])}.${rise}`;
-  }
+  static style = `
+    .two { display: grid; grid-template-columns: 1fr 170px; gap: 20px; align-items: center }
+    .matrix { display: grid; grid-template-columns: 1fr 1fr; gap: 3px; width: 116px;
+      border: 1.5px solid var(--d-ink); border-width: 0 1.5px; border-radius: 7px; padding: 0 6px }
+    .matrix .cell { height: 36px; font-size: 14px }
+    .matrix .state { --v: .5 }
+    .beside { display: flex; align-items: center; gap: 8px; margin-bottom: 10px }
+    .line { fill: none; stroke-linejoin: round }
+    .curve { stroke: var(--d-gradient); stroke-width: 3.2 }
+    .rate { stroke: var(--d-muted); stroke-width: 1.8; stroke-dasharray: 8 5 }
+    .bound { stroke: var(--d-muted); stroke-width: 1.8; stroke-dasharray: 1.5 4;
+      stroke-linecap: round }
+    .ghost { stroke: var(--d-gradient); stroke-width: 2; opacity: .3 }
+    .name { font-weight: 650; font-size: 14px; fill: var(--c); paint-order: stroke;
+      stroke: var(--d-paper); stroke-width: 4px }
+    .tick { font-size: 13px; fill: var(--d-muted) }
+    .hair { stroke: var(--d-line); opacity: .35 }
+    .one { stroke: var(--d-line); stroke-width: 1.5 }
+    @container (max-width: 560px) { .two { grid-template-columns: 1fr; gap: 8px } }`;
 }
 
 define("attn-decay", Decay);

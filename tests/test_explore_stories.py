@@ -1,0 +1,351 @@
+"""What a reader finds in half a minute with each explorable is true of the module."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from attnbook.attention import scaled_dot_scores
+from attnbook.block import Block, PostNorm, PreNorm
+from attnbook.efficient import flash, sparse
+from attnbook.explore.block import BlockWalk, parts
+from attnbook.explore.by_hand import AttentionByHand
+from attnbook.explore.cost import MODELS, Cost, Model
+from attnbook.explore.masks import MaskPainter
+from attnbook.explore.rope import Rope
+from attnbook.explore.sampling import Sampling, drawn
+from attnbook.explore.tiles import Tiles
+from attnbook.heads import watch
+from attnbook.norms import LayerNorm
+from attnbook.recipes import gpt2, llama, mixtral
+from attnbook.train import parameters
+
+
+def result(thing, **patch):
+    return thing.result({**thing.start(), **patch})
+
+
+class TestByHand:
+    thing = AttentionByHand()
+
+    def test_the_best_word_has_under_a_quarter_and_all_as_in_the_chapter(self):
+        now = result(self.thing)
+        assert [round(s, 2) for s in now["scores"][0]] == [0.15, 0.48, 0.05, 0, 0.15, 0.1]
+        assert [round(w, 2) for w in now["weights"][0]] == [0.16, 0.23, 0.15, 0.14, 0.16, 0.16]
+        assert [round(x, 2) for x in now["output"][0]] == [0.22, 0.13, 0.23, 0.58]
+
+    def test_at_a_temperature_of_a_tenth_cat_takes_nearly_all(self):
+        assert result(self.thing, divide="tau", tau=0.1)["weights"][0][1] > 0.99
+
+    def test_a_longer_key_gets_louder_for_every_query(self):
+        k = self.thing.start()["k"]
+        longer = [[2 * x for x in row] if j == 2 else row for j, row in enumerate(k)]
+        before, after = (result(self.thing, queries=2, k=keys)["weights"] for keys in (k, longer))
+        assert all(new[2] > old[2] for old, new in zip(before, after, strict=True))
+
+    def test_along_the_wrong_axis_one_query_gives_ones(self):
+        assert result(self.thing, over="queries")["weights"] == [[1.0] * 6]
+        two = result(self.thing, over="queries", queries=2)["weights"]
+        assert [sum(pair) for pair in zip(*two, strict=True)] == pytest.approx([1] * 6)
+        assert abs(sum(two[0]) - 1) > 1
+
+    def test_all_masked_gives_zeros_and_great_scores_no_nan(self):
+        nothing = result(self.thing, mask=[False] * 6)
+        assert nothing["weights"] == [[0.0] * 6] and nothing["output"] == [[0.0] * 4]
+        k = [[2.0] * 4, *self.thing.start()["k"][1:]]
+        great = result(self.thing, q=[[2.0] * 4] * 2, k=k, divide="tau", tau=0.05)
+        assert max(great["scores"][0]) > 88 and great["weights"][0][0] == pytest.approx(1)
+
+    def test_wrong_sizes_are_named(self):
+        with pytest.raises(ValueError, match="6 words, but 5 keys and 6 values"):
+            AttentionByHand(k=torch.zeros(5, 4))
+        with pytest.raises(ValueError, match="4 features, but queries have width 3 and keys 4"):
+            AttentionByHand(q=torch.zeros(2, 3))
+        with pytest.raises(ValueError, match="1 or 2 queries with a name each; got 2 and 1"):
+            AttentionByHand(asks=["animal?"])
+        with pytest.raises(ValueError, match="between −2 and 2"):
+            AttentionByHand(v=torch.full((6, 4), 3.0))
+
+
+class TestMasks:
+    thing = MaskPainter()
+
+    def test_one_wrong_cell_reaches_row_2_and_a_layer_later_rows_3_to_8(self):
+        told = result(self.thing)["told"]
+        assert told[0] == [2] and told[1] == [2, 3, 4, 5, 6, 7, 8]
+        assert [sum(line) for line in result(self.thing)["reach"]] == [5, 6, 10, 10]
+
+    def test_a_window_of_3_reaches_3_5_7_9(self):
+        now = result(self.thing, pattern="window", flips=[], row=11)
+        assert [sum(line) for line in now["reach"]] == [3, 5, 7, 9]
+
+    def test_two_hubs_connect_all_in_two_layers_and_a_causal_global_token_nothing(self):
+        assert (
+            result(self.thing, pattern="hubs", width=2, flips=[])["complete"]
+            == [False] + [True] * 3
+        )
+        alone = result(self.thing, pattern="global", flips=[], row=7)["reach"]
+        assert all(line == [j in (0, 7) for j in range(12)] for line in alone)
+
+    def test_a_stride_never_leaves_its_class(self):
+        reach = result(self.thing, pattern="strided", width=3, flips=[], row=7)["reach"]
+        assert reach[3] == [j % 3 == 1 for j in range(12)]
+
+    def test_a_flip_in_row_10_leaks_into_one_row_and_in_row_0_into_all_that_could_not_see_it(self):
+        assert result(self.thing, flips=[[10, 11]])["told"][3] == [10]
+        assert result(self.thing, flips=[[0, 11]])["told"][1] == list(range(11))
+
+    def test_an_empty_row_is_said_to_get_zeros(self):
+        empty = MaskPainter("all", flips=[(3, j) for j in range(12)], row=3)
+        assert "Row 3 sees nothing and gets zeros." in empty.sentence()
+
+    def test_bad_input_is_named(self):
+        with pytest.raises(ValueError, match=r"pattern is one of all, causal.*; got 'diagonal'"):
+            MaskPainter("diagonal")
+        with pytest.raises(ValueError, match=r"T is 4 to 12, .* got 13, 3, 2"):
+            MaskPainter(T=13)
+        with pytest.raises(ValueError, match="places from 0 to 11; got 12"):
+            MaskPainter(row=12)
+
+
+class TestBlock:
+    thing = BlockWalk()
+
+    def test_it_walks_as_the_module_does(self):
+        for norm, wrap in (("before", PreNorm), ("after", PostNorm)):
+            attention, network = parts()
+            block = Block(*(wrap(part, LayerNorm(4).double()) for part in (attention, network)))
+            x = self.thing.x[None].double()
+            found = torch.tensor(result(self.thing, norm=norm)["y"], dtype=torch.float64)
+            torch.testing.assert_close(found, block(x)[0].detach())
+
+    def test_without_the_stream_four_blocks_leave_one_vector(self):
+        now = result(self.thing)
+        assert [round(s, 2) for s in now["lost"][:4]] == [0.68, 0.57, 0.42, 0.07]
+        assert now["lost"][4] < 1e-4 < 0.39 < now["kept"][4]
+        assert [round(now["kept"][n], 2) for n in (3, 8)] == [0.48, 0.23]
+
+    def test_after_the_sum_the_norm_gives_every_vector_the_length_2(self):
+        now = result(self.thing, norm="after")
+        for row in (*now["z"], *now["y"]):
+            assert sum(x * x for x in row) ** 0.5 == pytest.approx(2, abs=1e-3)
+
+    def test_the_network_does_the_same_whoever_stands_beside(self):
+        attention, network = parts()
+        x = self.thing.x.double()
+        torch.testing.assert_close(network(x)[1], network(x[1:2])[0])
+        assert not torch.allclose(attention(x[None])[0, 1], attention(x[None, 1:2])[0, 0])
+
+    def test_a_constant_vector_is_normalised_to_zeros(self):
+        now = result(self.thing, x=[[1.0] * 4, *self.thing.start()["x"][1:]])
+        assert now["seen"][0] == [0.0] * 4
+
+    def test_the_numbers_are_those_that_the_chapter_prints(self):
+        now = result(self.thing, norm="after")
+        assert [round(x, 2) for x in now["first"][1]] == [0.13, 0.64, 0.40, 1.55]
+        assert [round(x, 2) for x in now["y"][1]] == [-1.16, 0.44, -0.69, 1.41]
+        assert [sum(x > 0 for x in row) for row in now["wide"]] == [4, 8, 7]
+
+    def test_bad_input_is_named(self):
+        with pytest.raises(ValueError, match=r"x is \(3, 4\).*; got \(2, 4\)"):
+            BlockWalk(torch.zeros(2, 4))
+        with pytest.raises(ValueError, match="norm is one of before, after, none; got 'pre'"):
+            BlockWalk(norm="pre")
+        with pytest.raises(ValueError, match="token is 1 to 3, depth 1 to 12; got 0 and 8"):
+            BlockWalk(token=0)
+
+
+class TestTiles:
+    thing = Tiles()
+
+    def test_the_case_on_paper_stops_at_8_57_and_ends_at_28(self):
+        now = result(self.thing)
+        assert (now["top"], now["z"], now["u"]) == pytest.approx((4, 1.75, 15))
+        assert now["answers"] == pytest.approx([30, 6, 60 / 7, 28])
+
+    @pytest.mark.parametrize("T", [4, 6, 8])
+    def test_the_last_answer_is_the_same_for_every_block_and_that_of_online_softmax(self, T):
+        start = self.thing.start()
+        scores = torch.tensor(start["powers"][:T], dtype=torch.float64).log()
+        values = torch.tensor(start["values"][:T], dtype=torch.float64)
+        for block in range(1, T + 1):
+            exact = (flash.online_softmax(scores, block) @ values).item()
+            assert result(self.thing, T=T, block=block)["answers"][-1] == pytest.approx(exact)
+
+    @pytest.mark.parametrize("causal", [False, True])
+    def test_tiles_and_scores_are_counted_as_flash_attend_computes_them(self, causal, monkeypatch):
+        sizes = []
+
+        def scores(q, k):
+            found = scaled_dot_scores(q, k)
+            sizes.append(found.numel())
+            return found
+
+        monkeypatch.setattr(flash, "scaled_dot_scores", scores)
+        for T, block in itertools.product((4, 6, 8), range(1, 9)):
+            sizes.clear()
+            x = torch.randn(T, 3)
+            flash.flash_attend(x, x, x, pattern=sparse.causal if causal else None, block=block)
+            now = result(self.thing, T=T, block=min(block, T), causal=causal)
+            assert (now["tiles"], now["scored"], now["held"]) == (
+                len(sizes),
+                sum(sizes),
+                max(sizes),
+            )
+
+    def test_a_new_maximum_in_the_last_tile_and_a_row_of_nothing(self):
+        now = result(self.thing, tile=4)
+        assert now["top"] == pytest.approx(8) and now["answer"] == pytest.approx(28)
+        nothing = result(self.thing, powers=[0] * 8)
+        assert nothing["answer"] == 0 and not math.isnan(nothing["z"])
+
+    def test_bad_input_is_named(self):
+        with pytest.raises(ValueError, match="8 powers and 8 values; got 3 and 8"):
+            Tiles([1, 2, 3])
+        with pytest.raises(ValueError, match=r"T is 4, 6 or 8, .* got 5, 1, 3"):
+            Tiles(T=5)
+
+
+class TestSampling:
+    thing = Sampling()
+
+    def test_hot_then_cut_keeps_four_and_cut_then_hot_three(self):
+        now = result(self.thing)
+        assert (now["kept"], now["swapped"]) == (4, 3)
+
+    def test_where_it_is_sure_top_k_lets_nonsense_in_and_top_p_does_not(self):
+        sure = {"weights": [950, 20, 12, 9, 6, 3]}
+        assert result(self.thing, order=["top_k"], k=3, **sure)["kept"] == 3
+        assert result(self.thing, order=["top_p"], p=0.9, **sure)["kept"] == 1
+
+    def test_the_least_temperature_is_nearly_greedy(self):
+        now = result(self.thing, order=["temperature"], tau=0.1)
+        assert now["probabilities"][0] > 0.98
+
+    def test_all_that_tie_at_k_stay_and_p_of_1_keeps_all(self):
+        ties = {"weights": [300, 300, 300, 50, 50, 50]}
+        assert result(self.thing, order=["top_k"], k=2, **ties)["kept"] == 3
+        assert result(self.thing, order=["top_p"], p=1)["kept"] == 6
+
+    def test_ten_thousand_draws_are_distributed_as_the_bars_say(self):
+        shares = torch.tensor(result(self.thing)["probabilities"])
+        for seed in range(3):
+            tally = torch.tensor(drawn(shares, 10_000, seed)).double()
+            expected = 10_000 * shares[:4]
+            chi2 = ((tally[:4] - expected).square() / expected).sum()
+            assert chi2 < 16.3 and tally[4:].sum() == 0  # 3 degrees of freedom: p > 0.001
+
+    def test_bad_input_is_named(self):
+        with pytest.raises(ValueError, match="6 words with a weight each; got 6 and 2"):
+            Sampling(weights=[1, 2])
+        with pytest.raises(ValueError, match="temperature, top_k, top_p once at most; got"):
+            Sampling(order=["beam"])
+        with pytest.raises(ValueError, match=r"tau is 0.1 to 5, .* got 9.0, 3, 0.7"):
+            Sampling(tau=9.0)
+
+
+class TestRope:
+    thing = Rope()
+
+    def test_moving_both_places_together_changes_nothing(self):
+        for shift in range(0, 61, 5):
+            now = result(self.thing, shift=shift)
+            assert now["shifted"] == pytest.approx(now["score"], abs=1e-5)
+        assert result(self.thing)["angle"] == pytest.approx(2)
+
+    def test_the_score_oscillates_and_does_not_just_fall(self):
+        now = result(self.thing)
+        assert now["turns"] > 10
+        assert max(now["curve"][63 + 20 :]) > min(now["curve"][63:83])
+
+    def test_slow_pairs_never_come_round_within_the_trained_length(self):
+        said = [Rope(pair=pair).sentence() for pair in (1, 2, 3, 4)]
+        assert "comes round" in said[0] and "meets 0.5 % of the circle" in said[3]
+
+    def test_vectors_of_zeros_have_the_score_0_and_with_base_1_all_pairs_are_alike(self):
+        assert result(self.thing, q=[0.0] * 8)["score"] == 0
+        angles = [result(self.thing, base=1, pair=pair)["angle"] for pair in (1, 2, 3, 4)]
+        assert angles == pytest.approx([2] * 4)
+
+    def test_bad_input_is_named(self):
+        with pytest.raises(ValueError, match=r"q is \(8,\), from −2 to 2; its shape is \(6,\)"):
+            Rope(torch.zeros(6))
+        with pytest.raises(ValueError, match="places are 0 to 63, shift 0 to 60; got 64, 3, 4"):
+            Rope(t=64)
+        with pytest.raises(ValueError, match=r"pair is 1 to 4, base one of .*; got 5 and 10000"):
+            Rope(pair=5)
+
+
+class TestCost:
+    thing = Cost()
+
+    @pytest.mark.parametrize(
+        ("name", "recipe"),
+        [
+            ("GPT-2", gpt2),
+            ("Llama 2 7B", llama),
+            (
+                "Llama 2 70B",
+                lambda: llama(width=8192, depth=80, heads=64, kv_heads=8, hidden=28672),
+            ),
+            ("Mistral 7B", lambda: llama(kv_heads=8, hidden=14336)),
+            ("Mixtral 8x7B", mixtral),
+        ],
+    )
+    def test_parameters_are_those_of_the_recipes(self, name, recipe):
+        with torch.device("meta"):
+            assert result(self.thing, model=name)["parameters"] == parameters(recipe())
+
+    def test_operations_are_those_that_torch_counts_and_bytes_those_that_a_cache_holds(self):
+        small = Model(3, 32, 4, 2, 8, 48, 3, 50, 64, 32)
+        model = llama(V=50, width=32, depth=3, heads=4, kv_heads=2, hidden=48).eval()
+        caches = model.caches()
+        with torch.no_grad(), pytest.MonkeyPatch.context() as patch:
+            model(torch.randint(50, (5, 15)), caches)
+            with watch(model), FlopCounterMode(display=False) as counter:
+                model(torch.randint(50, (5, 1)), caches)
+            patch.setitem(MODELS, "small", small)
+            now = result(self.thing, model="small", t=4, b=0)
+            assert counter.get_total_flops() == 5 * (now["matrices"] + now["scores"])
+            held = sum(c.keys[:, :, :16].nbytes + c.values[:, :, :16].nbytes for c in caches)
+            assert held == 5 * 2 * now["cache"]  # float32, five readers
+
+    def test_70b_writes_one_token_with_139_gb_and_waits_for_memory(self):
+        now = result(self.thing)
+        assert (round(now["weights"] / 1e9), round(now["cache"] / 1e9, 1)) == (138, 1.3)
+        assert round(now["flops"] / 1e12, 2) == 0.15
+        assert now["memory"] > 100 * now["arithmetic"] and now["machines"] == 2
+        assert self.thing.sentence().startswith(
+            "Writing one token moves 139 GB and computes 0.15 TFLOP: it waits for memory."
+        )
+
+    def test_at_2048_tokens_scores_are_a_few_per_cent(self):
+        for name in ("Llama 2 7B", "Llama 2 70B", "Mistral 7B"):
+            now = result(self.thing, model=name, t=11)
+            assert 0.02 < now["scores"] / (now["scores"] + now["matrices"]) < 0.08
+
+    def test_shared_keys_change_the_cache_and_not_the_scores(self):
+        all_heads, shared = (
+            result(self.thing, model=m, t=12) for m in ("Llama 2 7B", "Mistral 7B")
+        )
+        assert all_heads["cache"] == 4 * shared["cache"]
+        assert all_heads["scores"] == shared["scores"]
+
+    def test_where_no_position_was_learned_it_is_said(self):
+        assert "GPT-2 has learned 1024 positions only" in Cost("GPT-2", T=2048).sentence()
+        assert "learned" not in Cost("GPT-2", T=1024).sentence()
+
+    def test_more_readers_share_the_weights_until_the_cache_fills_the_memory(self):
+        one, many = (result(self.thing, t=12, b=b) for b in (0, 6))
+        assert many["moved"] / 64 < one["moved"] / 30
+        assert many["cache"] > 80e9
+
+    def test_bad_input_is_named(self):
+        with pytest.raises(ValueError, match=r"model is one of GPT-2, .* got 'GPT-5' and 'A100'"):
+            Cost("GPT-5")
+        with pytest.raises(ValueError, match=r"T is a power of 2 .* got 1000 and 1"):
+            Cost(T=1000)
+        with pytest.raises(ValueError, match="bits are 4, 8 or 16; got 3"):
+            Cost(bits=3)
