@@ -10,10 +10,10 @@ import math
 from pathlib import Path
 
 import torch
-from provenance import provenance, write
 
 from attnbook import device
 from attnbook.data import text
+from attnbook.provenance import provenance, write
 from attnbook.recurrent import GRUCell, LSTMCell, RNNCell, language_model
 from attnbook.train import cosine, parameters, token_loss, train
 

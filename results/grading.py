@@ -22,22 +22,24 @@ from collections import Counter
 from pathlib import Path
 
 import nbformat
-from provenance import ROOT, provenance, write
 
 from attnbook import device
 from attnbook.labs import release, source
+from attnbook.provenance import provenance, write
 
 COMMAND = "import sys; from attnbook import cli; sys.exit(cli.main())"
-sys.path[:0] = [str(ROOT / "tests/labs"), str(ROOT / "tests/labs/corpus")]
+ROOT = Path(__file__).resolve().parents[1]
+CORPUS = ROOT / "tests" / "labs" / "corpus"
+sys.path.append(str(CORPUS))  # what the tests hand in
 
+import hostile  # noqa: E402
 import lab03  # noqa: E402
-import test_hostile  # noqa: E402
 
 
 def submission(lab, chance):
     """One notebook: each question right, wrong or left out."""
     notebook = release.student_copy(lab)
-    hostile = chance.choice(sorted(test_hostile.TRIES)) if chance.random() < 0.03 else None
+    attack = chance.choice(sorted(hostile.TRIES)) if chance.random() < 0.03 else None
     done = chance.randint(2, 6) if chance.random() < 0.3 else 6
     for cell in notebook.cells:
         name = cell.id.replace("-", "_")
@@ -48,15 +50,15 @@ def submission(lab, chance):
         wrong = [code for other, code, _ in lab03.WRONG if other == name]
         code = chance.choice(wrong if chance.random() < 0.2 else lab03.RIGHT[name])
         cell.source = textwrap.dedent(code)
-        if hostile and name == "scores":
-            cell.source = test_hostile.DEF + test_hostile.TRIES[hostile]
+        if attack and name == "scores":
+            cell.source = hostile.DEF + hostile.TRIES[attack]
     return nbformat.writes(notebook).encode()
 
 
 def hand_in(folder, count, seed):
     """A folder of submissions, named as Moodle names them."""
     lab, chance = source.find(3, ROOT / "labs"), random.Random(seed)
-    broken = sorted(test_hostile.broken().items())
+    broken = sorted(hostile.broken().items())
     for number in range(count):
         name = f"Student {number}_{1000 + number}_assignsubmission_file_"
         raw = chance.choice(broken)[1] if chance.random() < 0.02 else submission(lab, chance)

@@ -21,18 +21,17 @@ resumes where it was when the same command is given again.
 """
 
 import argparse
-import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import torch
-from provenance import provenance, write
 from torch import nn
 
-from attnbook import device, recipes
+from attnbook import device, recipes, study
 from attnbook.data import images
 from attnbook.feedforward import MLP
+from attnbook.provenance import provenance
 from attnbook.train import cosine, parameters, token_loss, train
 from attnbook.vit import MeanPool
 
@@ -83,16 +82,6 @@ def linear(config) -> nn.Module:
 MODELS = {"vit": vit, "cnn": cnn, "linear": linear}
 
 
-def optimizer(config, model):
-    """AdamW that pulls matrices towards zero, and leaves the norms' vectors alone."""
-    weights = list(model.parameters())
-    groups = [
-        {"params": [w for w in weights if w.dim() > 1], "weight_decay": config["weight_decay"]},
-        {"params": [w for w in weights if w.dim() < 2], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=config["lr"])
-
-
 def loss(model, batch, smoothing):
     """Mean cross-entropy of the class, in nats; with smoothing in training only."""
     return token_loss(model(batch[0]), batch[1], smoothing=smoothing)
@@ -135,25 +124,24 @@ def measure(config, checkpoint) -> dict:
     epoch = config["images"] // config["batch"]
     steps = config["epochs"] * epoch
     right = partial(accuracy, data=data, device=here.device)
-    history = train(
-        model,
-        images.sampler(data, config["batch"], config["shift"], config["flip"]),
-        partial(loss, smoothing=config["smoothing"]),
-        steps=steps,
-        optimizer=optimizer(config, model),
-        schedule=cosine(steps, int(config["warmup"] * steps), config["floor"]),
-        seed=config["seed"],
-        evaluate=lambda model: right(model, *validation),
-        every=epoch,
-        checkpoint=checkpoint,
-        precision=here.autocast,
+    history = study.complete(
+        train(
+            model,
+            images.sampler(data, config["batch"], config["shift"], config["flip"]),
+            partial(loss, smoothing=config["smoothing"]),
+            steps=steps,
+            optimizer=study.adamw(model, config),
+            schedule=cosine(steps, int(config["warmup"] * steps), config["floor"]),
+            seed=config["seed"],
+            evaluate=lambda model: right(model, *validation),
+            every=epoch,
+            checkpoint=checkpoint,
+            precision=here.autocast,
+        )
     )
-    if history.interrupted:
-        raise SystemExit(f"stopped after {history.steps} steps; run again to go on")
     model.eval()
     with torch.no_grad():
         tested = right(model, data.test, data.test_labels)
-    curve = [(step // epoch, round(v["value"], 4)) for step, v in history.evaluations]
     return {
         "config": config,
         "data": data.name,
@@ -161,7 +149,7 @@ def measure(config, checkpoint) -> dict:
         "steps": steps,
         "chance": 1 / len(data.classes),
         "test_accuracy": round(tested, 4),
-        "validation": curve,
+        "validation": study.curve(history, epoch),
         **({"position_similarity": position_similarity(model)} if config["model"] == "vit" else {}),
         "training_seconds": round(history.seconds),
         "provenance": provenance(here),
@@ -200,14 +188,12 @@ def main():
     options = parser.parse_args()
     config = chosen(options)
     name = named(config)
-    stored = options.out / f"{name}.json"
-    if stored.exists() and (there := json.loads(stored.read_text())["config"]) != config:
-        parser.error(f"{stored} holds a run of {there}; move it away, or name another --out")
-    checkpoint = options.checkpoint or options.out / f"{name}.checkpoint"
-    result = measure(config, checkpoint)
-    write(stored, result)
-    checkpoint.unlink()
-    print(f"{name}: {result['parameters']:,} parameters, {100 * result['test_accuracy']:.1f} %")
+    try:
+        path = options.out / f"{name}.json"
+        run = study.measured(path, config, measure, options.checkpoint)
+    except ValueError as error:
+        parser.error(str(error))
+    print(f"{name}: {run['parameters']:,} parameters, {100 * run['test_accuracy']:.1f} %")
 
 
 if __name__ == "__main__":

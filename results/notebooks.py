@@ -14,9 +14,11 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
-from provenance import ROOT, provenance, write
 
 from attnbook import device
+from attnbook.provenance import provenance, write
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def spent() -> float:

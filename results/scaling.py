@@ -19,20 +19,19 @@ interrupted is resumed.
 """
 
 import argparse
-import json
 import math
 from functools import partial
 from pathlib import Path
 
 import torch
-from provenance import provenance, write
-from shakespeare import held_out_loss, loss, optimizer
 from torch import nn
 
-from attnbook import device, recipes
+from attnbook import device, recipes, study
 from attnbook.data import text
 from attnbook.feedforward import swiglu_hidden
+from attnbook.provenance import provenance
 from attnbook.recurrent import LanguageModel, LSTMCell, language_model
+from attnbook.study import adamw, held_out_loss, next_token_loss
 from attnbook.train import cosine, parameters, train
 
 WIDTHS = (6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
@@ -85,23 +84,23 @@ def measure(config, checkpoint) -> dict:
     encode, T, steps = corpus.characters.encode, config["T"], config["steps"]
     model = build(config, len(corpus.characters)).to(here.device)
     held_out = text.consecutive(encode(corpus.validation), T)
-    history = train(
-        model,
-        text.windows(encode(corpus.train), T, config["batch"]),
-        loss,
-        steps=steps,
-        optimizer=optimizer(config, model),
-        schedule=cosine(steps, steps // 20, config["floor"]),
-        seed=config["seed"],
-        evaluate=partial(held_out_loss, windows=held_out, device=here.device),
-        every=steps // 4,
-        checkpoint=checkpoint,
-        precision=here.autocast,
-        progress=False,
+    history = study.complete(
+        train(
+            model,
+            text.windows(encode(corpus.train), T, config["batch"]),
+            next_token_loss,
+            steps=steps,
+            optimizer=adamw(model, config),
+            schedule=cosine(steps, steps // 20, config["floor"]),
+            seed=config["seed"],
+            evaluate=partial(held_out_loss, windows=held_out, here=here),
+            every=steps // 4,
+            checkpoint=checkpoint,
+            precision=here.autocast,
+            progress=False,
+        )
     )
-    if history.interrupted:
-        raise SystemExit(f"stopped after {history.steps} steps; run again to go on")
-    curve = [(step, round(v["value"], 4)) for step, v in history.evaluations]
+    curve = study.curve(history)
     return {
         "config": config,
         "parameters": parameters(model.body),
@@ -147,17 +146,11 @@ def main():
     options = parser.parse_args()
     for config in chosen(options):
         name = named(config)
-        stored = options.out / f"{name}.json"
-        if stored.exists():
-            if json.loads(stored.read_text())["config"] != config:
-                parser.error(f"{stored} holds another run; move it away, or name another --out")
-            continue
-        options.out.mkdir(parents=True, exist_ok=True)
-        checkpoint = options.out / f"{name}.checkpoint"
-        result = measure(config, checkpoint)
-        write(stored, result)
-        checkpoint.unlink()
-        print(f"{name}: {result['parameters']:,} parameters, {result['validation_loss']} nats")
+        try:
+            run = study.measured(options.out / f"{name}.json", config, measure)
+        except ValueError as error:
+            parser.error(str(error))
+        print(f"{name}: {run['parameters']:,} parameters, {run['validation_loss']} nats")
 
 
 if __name__ == "__main__":

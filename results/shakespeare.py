@@ -17,18 +17,18 @@ command is given again.
 """
 
 import argparse
-import json
 import math
 from functools import partial
 from pathlib import Path
 
 import torch
-from provenance import provenance, write
 
-from attnbook import device, recipes
+from attnbook import device, recipes, study
 from attnbook.data import text
 from attnbook.generate import generate, sample, temperature
-from attnbook.train import cosine, parameters, token_loss, train
+from attnbook.provenance import provenance
+from attnbook.study import adamw, held_out_loss, next_token_loss
+from attnbook.train import cosine, parameters, train
 
 SETTINGS = {
     "cpu": {"depth": 4, "heads": 4, "width": 128, "T": 64, "batch": 12, "dropout": 0.0}
@@ -55,38 +55,11 @@ def equal_hidden(config, V) -> int:
     return 1 + round((goal - one) / (two - one))
 
 
-def optimizer(config, model):
-    """AdamW that pulls matrices towards zero, and leaves the norms' vectors alone."""
-    weights = list(model.parameters())
-    groups = [
-        {"params": [w for w in weights if w.dim() > 1], "weight_decay": config["weight_decay"]},
-        {"params": [w for w in weights if w.dim() < 2], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=config["lr"], betas=tuple(config["betas"]))
-
-
-def loss(model, batch):
-    """Mean cross-entropy of the next character, in nats."""
-    return token_loss(model(batch[0]), batch[1])
-
-
-def held_out_loss(model, windows, device, B=128):
-    """Mean cross-entropy over all windows, in nats; all have the same length."""
-    parts = zip(*(part.split(B) for part in windows), strict=True)
-    total = sum(
-        loss(model, (inputs.to(device), targets.to(device))).item() * len(inputs)
-        for inputs, targets in parts
-    )
-    return total / len(windows[0])
-
-
 def written(model, characters, config, device, count=400) -> str:
     """What the model writes after a line's end, at temperature 0.8, seeing its last T tokens."""
     choose = sample(temperature(0.8), generator=torch.Generator().manual_seed(config["seed"]))
     start = characters.encode("\n")[None].to(device)
-    tokens = generate(
-        lambda tokens: model(tokens[:, -config["T"] :]), start, count, choose, cached=False
-    )
+    tokens = generate(model, start, count, choose, cached=False, window=config["T"])
     return characters.decode(tokens[0])
 
 
@@ -97,23 +70,23 @@ def measure(config, checkpoint) -> dict:
     encode, T = corpus.characters.encode, config["T"]
     model = build(config, len(corpus.characters)).to(here.device)
     held_out = text.consecutive(encode(corpus.validation), T)
-    history = train(
-        model,
-        text.windows(encode(corpus.train), T, config["batch"]),
-        loss,
-        steps=config["steps"],
-        optimizer=optimizer(config, model),
-        schedule=cosine(config["steps"], config["warmup"], config["floor"]),
-        seed=config["seed"],
-        evaluate=partial(held_out_loss, windows=held_out, device=here.device),
-        every=config["every"],
-        checkpoint=checkpoint,
-        precision=here.autocast,
+    history = study.complete(
+        train(
+            model,
+            text.windows(encode(corpus.train), T, config["batch"]),
+            next_token_loss,
+            steps=config["steps"],
+            optimizer=adamw(model, config),
+            schedule=cosine(config["steps"], config["warmup"], config["floor"]),
+            seed=config["seed"],
+            evaluate=partial(held_out_loss, windows=held_out, here=here),
+            every=config["every"],
+            checkpoint=checkpoint,
+            precision=here.autocast,
+        )
     )
-    if history.interrupted:
-        raise SystemExit(f"stopped after {history.steps} steps; run again to go on")
     model.eval()
-    curve = [(step, round(v["value"], 4)) for step, v in history.evaluations]
+    curve = study.curve(history)
     return {
         "config": config,
         "parameters": parameters(model),
@@ -164,14 +137,12 @@ def main():
     options = parser.parse_args()
     config = chosen(options)
     name = named(config)
-    stored = options.out / f"{name}.json"
-    if stored.exists() and (there := json.loads(stored.read_text())["config"]) != config:
-        parser.error(f"{stored} holds a run of {there}; move it away, or name another --out")
-    checkpoint = options.checkpoint or options.out / f"{name}.checkpoint"
-    result = measure(config, checkpoint)
-    write(stored, result)
-    checkpoint.unlink()
-    print(f"{name}: {result['parameters']:,} parameters, {result['validation_loss']} nats")
+    try:
+        path = options.out / f"{name}.json"
+        run = study.measured(path, config, measure, options.checkpoint)
+    except ValueError as error:
+        parser.error(str(error))
+    print(f"{name}: {run['parameters']:,} parameters, {run['validation_loss']} nats")
 
 
 if __name__ == "__main__":

@@ -9,17 +9,16 @@ translations are searched in two ways: greedily, as the others' ("bleu"), and wi
 """
 
 import argparse
-import json
 from functools import partial
 from pathlib import Path
 
 import sacrebleu
 import torch
-from provenance import provenance, write
 
-from attnbook import device, recipes, seq2seq
+from attnbook import device, recipes, seq2seq, study
 from attnbook.data import pairs, translations
 from attnbook.generate import beam_search, greedy_search
+from attnbook.provenance import provenance
 from attnbook.train import cosine, parameters, token_loss, train
 
 RECURRENT = {"cho_2014": seq2seq.cho_2014, "bahdanau_2015": seq2seq.bahdanau_2015}
@@ -97,27 +96,27 @@ def measure(config, checkpoint) -> dict:
     B, epochs = config["batch"], config["epochs"]
     model = build(config, corpus).to(here.device)
     steps = epochs * len(corpus.train) // B
-    history = train(
-        model,
-        pairs.sampler(corpus.train, corpus.source, corpus.target, B),
-        partial(loss, smoothing=config.get("smoothing", 0.0)),
-        steps=steps,
-        lr=config["lr"],
-        optimizer=optimizer(config, model),
-        schedule=cosine(steps, warmup=steps // 20, floor=config.get("floor", 0.1)),
-        seed=config["seed"],
-        evaluate=partial(validation_loss, corpus=corpus, B=B, device=here.device),
-        every=max(1, steps // epochs),
-        checkpoint=checkpoint,
-        precision=here.autocast,
+    history = study.complete(
+        train(
+            model,
+            pairs.sampler(corpus.train, corpus.source, corpus.target, B),
+            partial(loss, smoothing=config.get("smoothing", 0.0)),
+            steps=steps,
+            lr=config["lr"],
+            optimizer=optimizer(config, model),
+            schedule=cosine(steps, warmup=steps // 20, floor=config.get("floor", 0.1)),
+            seed=config["seed"],
+            evaluate=partial(validation_loss, corpus=corpus, B=B, device=here.device),
+            every=max(1, steps // epochs),
+            checkpoint=checkpoint,
+            precision=here.autocast,
+        )
     )
-    if history.interrupted:
-        raise SystemExit(f"stopped after {history.steps} of {steps} steps; run again to go on")
     model.eval()
     return {"config": config, "parameters": parameters(model), "steps": steps} | {
         **scores(config, model, corpus, here.device),
         "training_seconds": round(history.seconds),
-        "validation": [(step, round(v["value"], 4)) for step, v in history.evaluations],
+        "validation": study.curve(history),
         "provenance": provenance(here, "sacrebleu", "numpy"),
     }
 
@@ -169,17 +168,11 @@ def main():
     options = parser.parse_args()
     try:
         config = chosen(options)
+        path = options.out / f"{options.corpus}.{options.model}.seed{options.seed}.json"
+        run = study.measured(path, config, measure, options.checkpoint)
     except ValueError as error:
         parser.error(str(error))
-    name = f"{options.corpus}.{options.model}.seed{options.seed}"
-    checkpoint = options.checkpoint or options.out / f"{name}.checkpoint"
-    stored = options.out / f"{name}.json"
-    if stored.exists() and (there := json.loads(stored.read_text())["config"]) != config:
-        parser.error(f"{stored} holds a run of {there}; move it away, or name another --out")
-    result = measure(config, checkpoint)
-    write(stored, result)
-    checkpoint.unlink()
-    print(f"BLEU {result['bleu']}  {result['signature']}")
+    print(f"BLEU {run['bleu']}  {run['signature']}")
 
 
 if __name__ == "__main__":

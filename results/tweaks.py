@@ -25,13 +25,14 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from provenance import provenance, write
 from torch import nn
 
-from attnbook import device
+from attnbook import device, study
 from attnbook.attention import MultiHeadAttention
 from attnbook.block import Block, PostNorm, PreNorm, Stack
 from attnbook.data import text
+from attnbook.efficient.latent import LatentAttention
+from attnbook.efficient.sparse import Sparse, local
 from attnbook.feedforward import (
     MLP,
     MixtureOfExperts,
@@ -41,13 +42,11 @@ from attnbook.feedforward import (
     expert_shares,
 )
 from attnbook.heads import watch
-from attnbook.history import NonFiniteLoss
-from attnbook.latent import LatentAttention
 from attnbook.norms import LayerNorm, QKNorm, RMSNorm
 from attnbook.positions import Alibi, Rotary, Sinusoidal
+from attnbook.provenance import provenance, write
 from attnbook.recipes import initialise, normal, tied, xavier
-from attnbook.sparse import Sparse, local
-from attnbook.train import cosine, parameters, token_loss, train
+from attnbook.train import NonFiniteLoss, cosine, parameters, token_loss, train
 from attnbook.transformer import Embed, LanguageModel
 
 CONFIG = {"width": 48, "depth": 3, "heads": 4, "T": 64, "batch": 16, "steps": 400}
@@ -178,15 +177,6 @@ def loss(model, batch, balance=0.0):
 
 
 @torch.no_grad()
-def held_out_loss(model, windows, B=128) -> float:
-    """Mean cross-entropy over all windows, in nats; all have the same length."""
-    model.eval()
-    parts = zip(*(part.split(B) for part in windows), strict=True)
-    total = sum(loss(model, batch).item() * len(batch[0]) for batch in parts)
-    return round(total / len(windows[0]), 4)
-
-
-@torch.no_grad()
 def cache_bytes(model, config) -> int:
     """What all layers together keep of one token, counted in the caches after reading some."""
     caches = model.caches()
@@ -196,25 +186,25 @@ def cache_bytes(model, config) -> int:
 
 
 @torch.no_grad()
-def shares(model, windows) -> list | None:
+def shares(model, inputs) -> list | None:
     """Which part of the held-out tokens each expert works on, layer by layer."""
     layers = [part for part in model.modules() if isinstance(part, MixtureOfExperts)]
     if not layers:
         return None
     with watch(model, MixtureOfExperts) as seen:
-        model(windows[0])
+        model(inputs)
     return [
         [round(share, 4) for share in expert_shares(c, layers[0].active).tolist()]
         for c in seen.values()
     ]
 
 
-def one_run(changes, config, lr, seed) -> dict:
-    """Train once; the losses on both halves of the validation text, and the time of a step."""
+def one_run(changes, config, lr, seed, here) -> dict:
+    """Train once; the losses on both halves of the validation text, and a CPU's time for a step."""
     torch.manual_seed(seed)
     corpus = text.load()
     encode, T = corpus.characters.encode, config["T"]
-    model = build(changes, config, len(corpus.characters))
+    model = build(changes, config, len(corpus.characters)).to(here.device)
     held_out = encode(corpus.validation)
     middle = len(held_out) // 2
     optimizer = torch.optim.Adam(model.parameters(), lr=lr, betas=tuple(config["betas"]))
@@ -235,13 +225,18 @@ def one_run(changes, config, lr, seed) -> dict:
         return run | {"choose": None, "report": None}
     spent = time.process_time() - began
     halves = {"choose": held_out[:middle], "report": held_out[middle:]}
-    for name, part in halves.items():
-        run[name] = held_out_loss(model, text.consecutive(part, T))
+    model.eval()
+
+    def held_out_loss(part, length):
+        return round(study.held_out_loss(model, text.consecutive(part, length), here), 4)
+
+    run |= {name: held_out_loss(part, T) for name, part in halves.items()}
     for longer in config["longer"]:
-        windows = text.consecutive(halves["report"], longer)
-        run[f"report at {longer}"] = held_out_loss(model, windows)
-    run["expert shares"] = shares(model, text.consecutive(halves["report"], T))
-    return run | {"cpu_seconds_per_step": round(spent / config["steps"], 5)}
+        run[f"report at {longer}"] = held_out_loss(halves["report"], longer)
+    inputs, _ = text.consecutive(halves["report"], T)
+    run["expert shares"] = shares(model, inputs.to(here.device))
+    on_cpu = here.device.type == "cpu"
+    return run | {"cpu_seconds_per_step": round(spent / config["steps"], 5) if on_cpu else None}
 
 
 def described(name, config) -> dict:
@@ -300,7 +295,7 @@ def measure(name, config, out: Path, here) -> None:
     def store(kind, lr, seed):
         if any((run["lr"], run["seed"]) == (lr, seed) for run in result[kind]):
             return
-        result[kind].append(one_run(VARIANTS[name], config, lr, seed))
+        result[kind].append(one_run(VARIANTS[name], config, lr, seed, here))
         write(stored, result | {"provenance": provenance(here)})
 
     for lr in config["rates"]:

@@ -1,10 +1,8 @@
 """Measured runs: each says where it comes from, and the book quotes what is stored."""
 
-import importlib
 import json
 import math
 import os
-import sys
 from collections import Counter
 
 import nbformat
@@ -33,15 +31,6 @@ def shakespeare(root):
     return stored(root, "shakespeare")
 
 
-@pytest.fixture
-def script(root, monkeypatch):
-    """`script(name)` imports a script of results/, which finds its neighbours as if it were run."""
-    monkeypatch.syspath_prepend(str(root / "results"))
-    yield importlib.import_module
-    for name in ("translation", "shakespeare", "provenance"):
-        sys.modules.pop(name, None)
-
-
 def test_there_are_runs_with_and_without_attention(runs):
     measured = {(run["config"]["corpus"], run["config"]["model"]) for run in runs.values()}
     both = {(corpus, m) for corpus in ("multi30k-de-en", "fra-eng") for m in RECURRENT}
@@ -61,7 +50,7 @@ def test_a_run_names_its_command_seed_machine_versions_and_date(runs):
 
 def test_a_command_given_again_finds_its_own_run(runs, script):
     """The options of a stored command, completed by the model's plan, are the stored settings."""
-    translation = script("translation")
+    translation = script("results/translation.py")
     for run in runs.values():
         options = translation.arguments().parse_args(run["provenance"]["command"].split()[2:])
         assert list(translation.chosen(options).items()) == list(run["config"].items())
@@ -70,11 +59,12 @@ def test_a_command_given_again_finds_its_own_run(runs, script):
 def test_numbers_of_parameters_are_those_of_the_models(runs, script):
     if not os.environ.get("ATTNBOOK_DATA"):
         pytest.skip("set ATTNBOOK_DATA: the sizes of the vocabularies are the corpora's")
+    translation = script("results/translation.py")
     corpora = {run["config"]["corpus"]: None for run in runs.values()}
     corpora = {name: pairs.load(name) for name in corpora}
     for run in runs.values():
         with torch.device("meta"):
-            model = script("translation").build(run["config"], corpora[run["config"]["corpus"]])
+            model = translation.build(run["config"], corpora[run["config"]["corpus"]])
         assert parameters(model) == run["parameters"]
 
 
@@ -144,7 +134,7 @@ def test_the_table_in_chapter_2_is_what_is_stored(runs, root):
 
 
 def test_the_table_in_chapter_6_is_what_is_stored(runs, root):
-    notebook = nbformat.read(root / "book/06-the-transformer.ipynb", nbformat.NO_CONVERT)
+    notebook = nbformat.read(root / "book/06-deeper-translation.ipynb", nbformat.NO_CONVERT)
     text = next(cell.source for cell in notebook.cells if cell.id == "real-sentences")
     multi30k = {
         run["config"]["model"]: run
@@ -170,7 +160,7 @@ def test_the_table_in_chapter_6_is_what_is_stored(runs, root):
 
 
 def test_shakespeare_runs_say_where_they_come_from(shakespeare, script):
-    script = script("shakespeare")
+    script = script("results/shakespeare.py")
     for path, run in shakespeare.items():
         config, origin = run["config"], run["provenance"]
         options = script.arguments().parse_args(origin["command"].split()[2:])
@@ -180,7 +170,7 @@ def test_shakespeare_runs_say_where_they_come_from(shakespeare, script):
 
 
 def test_both_recipes_have_the_same_number_of_parameters(shakespeare, script):
-    script = script("shakespeare")
+    script = script("results/shakespeare.py")
     for run in shakespeare.values():
         with torch.device("meta"):
             model = script.build(run["config"], run["symbols"])

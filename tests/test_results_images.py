@@ -1,8 +1,6 @@
 """The runs on CIFAR-10: in order, comparable, and quoted in chapter 8 as they are stored."""
 
-import importlib
 import json
-import sys
 
 import nbformat
 import pytest
@@ -21,12 +19,8 @@ def runs(root):
 
 
 @pytest.fixture
-def script(root, monkeypatch):
-    """The script, which finds its neighbour `provenance` as if it were run."""
-    monkeypatch.syspath_prepend(str(root / "results"))
-    yield importlib.import_module("images")
-    for name in ("images", "provenance"):
-        sys.modules.pop(name, None)
+def images(script):
+    return script("results/images.py")
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +36,11 @@ def cpu(runs):
     return {run["config"]["model"]: run for run in found}
 
 
-def test_a_command_given_again_finds_its_own_run(runs, script):
+def test_a_command_given_again_finds_its_own_run(runs, images):
     for path, run in runs.items():
-        options = script.arguments().parse_args(run["provenance"]["command"].split()[2:])
-        assert script.chosen(options) == run["config"]
-        assert path.stem == script.named(run["config"])
+        options = images.arguments().parse_args(run["provenance"]["command"].split()[2:])
+        assert images.chosen(options) == run["config"]
+        assert path.stem == images.named(run["config"])
         assert all(run["provenance"][name] for name in ("date", "commit", "processor", "python"))
         assert run["data"] in ("cifar10", "cifar10-jpeg")
 
@@ -60,14 +54,14 @@ def test_a_run_is_in_order(runs):
         assert abs(run["test_accuracy"] - found[-1]) < 0.03  # 5,000 and 10,000 pictures
 
 
-def test_numbers_of_parameters_are_those_of_the_models(runs, script):
+def test_numbers_of_parameters_are_those_of_the_models(runs, images):
     for run in runs.values():
         with torch.device("meta"):
-            model = script.MODELS[run["config"]["model"]](run["config"])
+            model = images.MODELS[run["config"]["model"]](run["config"])
         assert parameters(model) == run["parameters"]
 
 
-def test_both_networks_are_equally_large_and_were_trained_alike(runs, script):
+def test_both_networks_are_equally_large_and_were_trained_alike(runs, images):
     found = cpu(runs)
     assert set(found) == {"vit", "cnn", "linear"}
     plans = [
@@ -76,22 +70,22 @@ def test_both_networks_are_equally_large_and_were_trained_alike(runs, script):
     ]
     assert plans[0] == plans[1] == plans[2]
     assert abs(found["vit"]["parameters"] / found["cnn"]["parameters"] - 1) < 0.02
-    for setting in script.SETTINGS.values():
+    for setting in images.SETTINGS.values():
         with torch.device("meta"):
-            sizes = [parameters(script.MODELS[name](setting)) for name in ("vit", "cnn")]
+            sizes = [parameters(images.MODELS[name](setting)) for name in ("vit", "cnn")]
         assert abs(sizes[0] / sizes[1] - 1) < 0.02
 
 
-def test_the_larger_setting_has_the_published_models_size_and_a_tenth_of_its_epochs(script):
+def test_the_larger_setting_has_the_published_models_size_and_a_tenth_of_its_epochs(images):
     sizes = {"patch": 4, "width": 256, "hidden": 512, "heads": 8, "depth": 6, "batch": 128}
-    assert (sizes | {"epochs": 18}).items() <= script.SETTINGS["gpu"].items()
+    assert (sizes | {"epochs": 18}).items() <= images.SETTINGS["gpu"].items()
 
 
-def test_the_convolutional_network_computes_nearly_twice_as_much(runs, script):
+def test_the_convolutional_network_computes_nearly_twice_as_much(runs, images):
     found = {}
     for name in ("vit", "cnn"):
         with torch.device("meta"), FlopCounterMode(display=False) as counter:
-            script.MODELS[name](script.SETTINGS["cpu"]).eval()(torch.empty(1, 3, 32, 32))
+            images.MODELS[name](images.SETTINGS["cpu"]).eval()(torch.empty(1, 3, 32, 32))
         found[name] = counter.get_total_flops()
     assert 1.6 < found["cnn"] / found["vit"] < 2
 
@@ -124,11 +118,11 @@ def test_what_was_not_measured_is_called_so(runs, chapter):
     assert ("**not measured** yet" in chapter) != measured
 
 
-def test_position_similarity_of_positions_that_count_rows_only(script):
-    model = script.vit(script.SETTINGS["cpu"])
+def test_position_similarity_of_positions_that_count_rows_only(images):
+    model = images.vit(images.SETTINGS["cpu"])
     rows = torch.eye(64)[:8].repeat_interleave(8, 0)  # equal in a row, orthogonal otherwise
     model.positions.table.data = rows
-    found = script.position_similarity(model)
+    found = images.position_similarity(model)
     assert found[0] == [1.0] * 8 and all(row == [0.0] * 8 for row in found[1:])
 
 
@@ -139,22 +133,22 @@ def toy(N=64):
     return Images("cifar10", pixels, labels, pixels[:500], labels[:500], [*"abcdefghij"])
 
 
-def test_training_and_validation_share_no_picture(script):
+def test_training_and_validation_share_no_picture(images):
     data = toy()
-    kept, (pixels, labels) = script.divided(data, 64)
+    kept, (pixels, labels) = images.divided(data, 64)
     assert len(kept.train) == 64 and len(pixels) == len(labels) == 5000
     assert torch.equal(torch.cat([kept.train, pixels]), data.train)
 
 
 @pytest.mark.parametrize("setting", ["cpu", "gpu"])
-def test_two_steps_of_each_setting(script, setting, monkeypatch, tmp_path):
+def test_two_steps_of_each_setting(images, setting, monkeypatch, tmp_path):
     data = toy()
     small = data.test[:20], data.test_labels[:20]
-    monkeypatch.setattr(script.images, "load", lambda _: data)
-    monkeypatch.setattr(script, "divided", lambda data, count: (data, small))
-    monkeypatch.setattr(script, "accuracy", lambda *_, **__: 0.5)
+    monkeypatch.setattr(images.images, "load", lambda _: data)
+    monkeypatch.setattr(images, "divided", lambda data, count: (data, small))
+    monkeypatch.setattr(images, "accuracy", lambda *_, **__: 0.5)
     options = ["--setting", setting, "--images", "16", "--epochs", "2"]
-    config = script.chosen(script.arguments().parse_args(options)) | {"batch": 8}
+    config = images.chosen(images.arguments().parse_args(options)) | {"batch": 8}
     config["epochs"] = 1  # two batches of eight
-    result = script.measure(config, tmp_path / "checkpoint")
+    result = images.measure(config, tmp_path / "checkpoint")
     assert result["steps"] == 2 and result["training_seconds"] >= 0

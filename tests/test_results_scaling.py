@@ -1,9 +1,7 @@
 """The scaling study: each run says where it comes from, and chapter 12 carries what is stored."""
 
-import importlib
 import json
 import math
-import sys
 
 import nbformat
 import numpy as np
@@ -26,12 +24,8 @@ def cells(root):
 
 
 @pytest.fixture
-def scaling(root, monkeypatch):
-    """The script of results/, which finds its neighbours as if it were run."""
-    monkeypatch.syspath_prepend(str(root / "results"))
-    yield importlib.import_module("scaling")
-    for name in ("scaling", "shakespeare", "provenance"):
-        sys.modules.pop(name, None)
+def scaling(script):
+    return script("results/scaling.py")
 
 
 def chosen(runs, **settings):

@@ -1,20 +1,19 @@
 """One change at a time: the variants are equal in size and the book quotes what is stored."""
 
 import ast
-import importlib
 import json
 import re
 import statistics
-import sys
 
 import nbformat
 import pytest
 import torch
 
+from attnbook import device
 from attnbook.data import text
 from attnbook.feedforward import active_parameters
 from attnbook.recipes import llama, vaswani_2017
-from attnbook.train import parameters
+from attnbook.train import NonFiniteLoss, parameters
 
 LENGTHS = ("report", "report at 128", "report at 256")
 
@@ -26,11 +25,8 @@ def runs(root):
 
 
 @pytest.fixture
-def tweaks(root, monkeypatch):
-    monkeypatch.syspath_prepend(str(root / "results"))
-    yield importlib.import_module("tweaks")
-    for name in ("tweaks", "provenance"):
-        sys.modules.pop(name, None)
+def tweaks(script):
+    return script("results/tweaks.py")
 
 
 @pytest.fixture(scope="module")
@@ -221,3 +217,17 @@ def test_times_of_a_step(runs, cells):
     low, high = sorted(fastest[name] / fastest["base"] for name in ("MoE", "MoE, no balance"))
     said = f"took {low:.1f} to {high:.1f} times as long as one of the base"
     assert said in cells["sec-tweak-limits"]
+
+
+def test_a_run_is_computed_where_its_provenance_says(tweaks, monkeypatch):
+    """The device "meta" stands for a GPU: on it a run must fail at reading a number, no sooner."""
+    where = []
+
+    def trained(model, *_, **__):
+        where.append(next(model.parameters()).device.type)
+        raise NonFiniteLoss
+
+    monkeypatch.setattr(tweaks, "train", trained)
+    here = device.Here(torch.device("meta"), torch.float32, "gpu")
+    run = tweaks.one_run([], tweaks.CONFIG, 1e-3, 0, here)
+    assert where == ["meta"] and run["choose"] is None

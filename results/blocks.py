@@ -1,0 +1,169 @@
+"""What the parts of a block are for, and what depth buys: the two stored tables of chapter 6.
+
+    python results/blocks.py            # both studies, resumed run by run
+
+Ablation: digits backwards, 80 steps of Adam at 0.005, width 32, four variants of the block, five
+seeds, the mean loss of the last ten steps. A run that reaches no finite loss is stored as null.
+
+Depth: the number of the person 1, 2 or 3 steps along the ring, 500 steps of batches of 64, three
+models of about 50,000 parameters. Each model gets the best of three learning rates for each number
+of steps, chosen by the mean over all five seeds.
+"""
+
+import itertools
+import json
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from attnbook import device, recipes
+from attnbook.attention import MultiHeadAttention
+from attnbook.block import Block, PostNorm, PreNorm, Stack
+from attnbook.data import ring
+from attnbook.feedforward import MLP
+from attnbook.norms import LayerNorm
+from attnbook.positions import Sinusoidal
+from attnbook.provenance import provenance, write
+from attnbook.train import cosine, parameters, token_loss, train
+from attnbook.training.history import NonFiniteLoss
+from attnbook.transformer import Embed, MaskedLanguageModel
+
+STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "blocks.json"
+SEEDS = range(5)
+DEPTHS = (2, 6, 12)
+RATES = (0.0015, 0.003, 0.006)
+SHAPES = {"1 block of width 64": (1, 64), "2 blocks of width 44": (2, 44)}
+SHAPES["4 blocks of width 32"] = (4, 32)
+
+
+class Bare(nn.Module):
+    """A part behind its norm without a residual connection."""
+
+    def __init__(self, part, norm):
+        super().__init__()
+        self.part, self.norm = part, norm
+
+    def forward(self, x, **given):
+        return self.part(self.norm(x), **given)
+
+
+VARIANTS = {
+    "pre-norm": (PreNorm, LayerNorm),
+    "post-norm": (PostNorm, LayerNorm),
+    "no residual": (Bare, LayerNorm),
+    "no norm": (PreNorm, nn.Identity),
+}
+
+
+def stack(wrap, norm, depth, width, heads):
+    """`depth` blocks of attention and network, each part wrapped, and a last norm."""
+
+    def block():
+        attention = wrap(MultiHeadAttention(width, heads), norm(width))
+        return Block(attention, wrap(MLP(width, 4 * width), norm(width)))
+
+    return Stack([block() for _ in range(depth)], norm(width))
+
+
+def reversing(generator, B=32, T=6):
+    """Six digits, to be written backwards."""
+    x = torch.randint(10, (B, T), generator=generator)
+    return x, x.flip(1)
+
+
+def ablation(name, depth, seed) -> float | None:
+    """Mean loss of the last ten of 80 steps, in nats; None if it became infinite on the way."""
+    torch.manual_seed(seed)
+    wrap, norm = VARIANTS[name]
+    body = stack(wrap, norm, depth, width=32, heads=4)
+    model = MaskedLanguageModel(Embed(10, 32, Sinusoidal(32)), body, nn.Linear(32, 10))
+    recipes.initialise(model, recipes.xavier, embedding_std=1.0)
+
+    def loss(model, batch):
+        return token_loss(model(batch[0]), batch[1])
+
+    try:
+        losses = train(model, reversing, loss, steps=80, lr=0.005, seed=seed, progress=False).loss
+    except NonFiniteLoss:
+        return None
+    return round(sum(losses[-10:]) / 10, 4)
+
+
+class Walker(nn.Module):
+    """Blocks over the six people of the ring, and a layer that reads the number off."""
+
+    def __init__(self, depth, width):
+        super().__init__()
+        self.embed, self.read = nn.Linear(ring.C, width), nn.Linear(width, ring.V)
+        self.body = stack(PreNorm, LayerNorm, depth, width, heads=2)
+
+    def forward(self, x):
+        return self.read(self.body(self.embed(x)))
+
+
+def depth_study(steps, name, rate, seed) -> float:
+    """Share of right answers on 1,000 new rings."""
+    torch.manual_seed(seed)
+    model, task = Walker(*SHAPES[name]), ring.steps_along(steps)
+
+    def loss(model, batch):
+        return token_loss(model(batch[0]), batch[1])
+
+    schedule = cosine(500, 30)
+    train(model, task, loss, steps=500, lr=rate, schedule=schedule, seed=seed, progress=False)
+    with torch.no_grad():
+        x, y = task(torch.Generator().manual_seed(99), B=1000)
+        return round((model(x).argmax(-1) == y).float().mean().item(), 3)
+
+
+def work():
+    """Every run: its key in the file, and what computes it."""
+    for depth, name, seed in itertools.product(DEPTHS, VARIANTS, SEEDS):
+        yield f"ablation/{name}/{depth}/{seed}", lambda a=(name, depth, seed): ablation(*a)
+    for steps, name, rate, seed in itertools.product((1, 2, 3), SHAPES, RATES, SEEDS):
+        yield (
+            f"depth/{steps}/{name}/{rate}/{seed}",
+            lambda a=(steps, name, rate, seed): depth_study(*a),
+        )
+
+
+def best(runs, steps, name) -> tuple[float, list[float]]:
+    """The rate with the highest mean, and the five shares reached with it."""
+    at = {rate: [runs[f"depth/{steps}/{name}/{rate}/{seed}"] for seed in SEEDS] for rate in RATES}
+    rate = max(at, key=lambda rate: sum(at[rate]))
+    return rate, at[rate]
+
+
+def summary(runs) -> dict:
+    """What the chapter shows, from all the single runs."""
+    chosen = {s: {name: best(runs, s, name) for name in SHAPES} for s in (1, 2, 3)}
+    return {
+        "ablation": {
+            name: {d: [runs[f"ablation/{name}/{d}/{seed}"] for seed in SEEDS] for d in DEPTHS}
+            for name in VARIANTS
+        },
+        "depth": {
+            s: {name: shares for name, (_, shares) in row.items()} for s, row in chosen.items()
+        },
+        "rates": {s: {name: rate for name, (rate, _) in row.items()} for s, row in chosen.items()},
+        "parameters": {name: parameters(Walker(*shape)) for name, shape in SHAPES.items()},
+    }
+
+
+def main():
+    torch.set_num_threads(1)
+    here = device.choose(0)
+    partial = Path(__file__).parent / "blocks.draft"
+    runs = json.loads(partial.read_text()) if partial.exists() else {}
+    for key, compute in work():
+        if key not in runs:
+            runs[key] = compute()
+            write(partial, runs)
+            print(key, runs[key], flush=True)
+    write(STORE, summary(runs) | {"runs": runs, "provenance": provenance(here)})
+    partial.unlink()
+
+
+if __name__ == "__main__":
+    main()
