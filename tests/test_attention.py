@@ -425,7 +425,7 @@ def test_bad_input_to_many_heads_is_named_before_any_work(monkeypatch):
         with pytest.raises(ValueError, match=message):
             MultiHeadAttention(C, heads, kv_heads)
     layer, x, memory = layer_and_inputs()
-    monkeypatch.setattr(layer, "project", None)  # any work would be a TypeError
+    monkeypatch.setattr(layer.project, "to_qkv", None)  # any work would be a TypeError
     cache = KVCache()
     cache.length = 4
     for inputs, message in [
@@ -435,7 +435,7 @@ def test_bad_input_to_many_heads_is_named_before_any_work(monkeypatch):
         ((x, memory, torch.ones(Tq, Tk)), "a mask is boolean.*float32"),
         ((x, memory, causal_mask(Tq)), r"mask \(3, 3\) does not fit scores \(2, 3, 5\)"),
         ((x, None, causal_mask(Tq), cache), r"mask \(3, 3\) does not fit scores \(2, 3, 7\)"),
-        ((x, None, causal_mask(Tq)[None, None]), r"mask \(1, 1, 3, 3\) does not fit"),
+        ((x, None, torch.ones(1, 2, Tq, Tq).bool()), r"mask \(1, 2, 3, 3\) does not fit scores"),
     ]:
         with pytest.raises(ValueError, match=message):
             layer(*inputs)

@@ -7,11 +7,21 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from attnbook.attention import MultiHeadAttention, causal_mask, length_mask
-from attnbook.block import Block, CrossBlock, PostNorm, PreNorm, Stack
+from attnbook.block import (
+    Block,
+    CrossBlock,
+    ParallelBlock,
+    PostNorm,
+    PreNorm,
+    Residual,
+    Stack,
+)
 from attnbook.cache import KVCache
 from attnbook.feedforward import MLP, SwiGLU
+from attnbook.masks import both, causal, local
 from attnbook.norms import LayerNorm, RMSNorm
 from attnbook.positions import Rotary
+from attnbook.transformer import Embed
 
 B, Tq, Tk, C, H, HIDDEN = 2, 3, 5, 12, 3, 7
 WAYS = pytest.mark.parametrize("way", [PostNorm, PreNorm])
@@ -207,3 +217,74 @@ def test_each_block_has_its_own_cache(caches):
     stack = Stack([block(PreNorm), block(PreNorm)])
     with pytest.raises(ValueError, match=f"2 blocks need a cache each; got {len(caches)}"):
         stack(torch.zeros(B, 1, C), caches=caches)
+
+
+# -- the norm elsewhere, and side by side ------------------------------------------------------
+
+
+def lively(part):
+    for weight in part.parameters():
+        nn.init.normal_(weight, std=0.5)
+    return part.double()
+
+
+def test_before_after_or_on_both_sides():
+    x = torch.randn(B, Tq, C, dtype=torch.float64)
+    part, before, after = lively(MLP(C, HIDDEN)), lively(RMSNorm(C)), lively(LayerNorm(C))
+    assert_close(Residual(part)(x), x + part(x))
+    assert_close(Residual(part, before)(x), PreNorm(part, before)(x))
+    assert_close(Residual(part, after=after)(x), x + after(part(x)))
+    assert_close(Residual(part, before, after)(x), x + after(part(before(x))))
+
+
+def test_residuals_hand_masks_and_caches_on():
+    layer = Residual(lively(attention()), after=lively(RMSNorm(C)))
+    x = torch.randn(B, Tk, C, dtype=torch.float64)
+    block, cache = Block(layer, nn.Identity()), KVCache()
+    with torch.no_grad():
+        pieces = [block(x[:, t : t + 1], cache=cache) for t in range(Tk)]
+    assert_close(torch.cat(pieces, 1), block(x, mask=causal))
+
+
+@pytest.mark.parametrize("norms", [1, 2])
+def test_side_by_side_both_see_what_came_in(norms):
+    parts = lively(attention()), lively(MLP(C, HIDDEN))
+    first, second = lively(LayerNorm(C)), lively(LayerNorm(C)) if norms == 2 else None
+    side_by_side = ParallelBlock(*parts, first, second)
+    x = torch.randn(B, Tk, C, dtype=torch.float64)
+    seen = first(x), (second or first)(x)
+    expected = x + parts[0](seen[0], mask=causal) + parts[1](seen[1])
+    assert_close(side_by_side(x, mask=causal), expected)
+    where = torch.arange(4, 4 + Tk)
+    turned = ParallelBlock(lively(attention(rotate=Rotary(C // H))), parts[1], first)
+    assert_close(turned(x, mask=causal, positions=where), turned(x, mask=causal))  # only distances
+    assert sum(p.numel() for p in side_by_side.parameters()) == sum(
+        p.numel() for part in (*parts, first, second or nn.Identity()) for p in part.parameters()
+    )
+
+
+def test_a_part_that_is_empty_is_not_replaced():
+    """An empty nn.Sequential counts as false."""
+    assert isinstance(Stack([], nn.Sequential()).norm, nn.Sequential)
+    assert isinstance(MLP(C, HIDDEN, nn.Sequential()).activation, nn.Sequential)
+    linear = MLP(C, HIDDEN, nn.Sequential(), bias=False)
+    x = torch.randn(B, C)
+    assert_close(linear(x), x @ linear.up.weight.T @ linear.down.weight.T)
+    assert isinstance(Embed(3, C, norm=nn.Sequential()).norm, nn.Sequential)
+
+
+def test_a_dense_mask_is_made_once_per_step_and_pattern(monkeypatch):
+    made, table = [], both.table
+    monkeypatch.setattr(both, "table", lambda self, at: made.append(self) or table(self, at))
+    layers = [attention() for _ in range(3)]
+    stack = Stack([Block(PreNorm(layer, LayerNorm(C)), nn.Identity()) for layer in layers])
+    x = torch.randn(B, Tk, C)
+    stack(x, mask=causal & local(2))
+    assert len(made) == 1
+    stack(x, mask=causal & local(2))
+    assert len(made) == 2
+    patterns = (local(2), local(3), local(2))
+    for layer, pattern in zip(layers, patterns, strict=True):
+        layer.pattern = pattern
+    stack(x, mask=causal)
+    assert len(made) == 4

@@ -1,11 +1,26 @@
+"""Caches: what is stored comes back, in pieces as at once; cut, selected, bounded, fixed."""
+
 import jaxtyping
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 from torch.testing import assert_close
 
-from attnbook.cache import KVCache
+from attnbook.attention import Attention, MultiHeadAttention
+from attnbook.block import Block, CrossBlock, PreNorm
+from attnbook.cache import (
+    CrossCache,
+    KVCache,
+    MemoryCache,
+    StaticCache,
+    WindowCache,
+    cache_of,
+)
+from attnbook.masks import causal, local, padding
+from attnbook.projection import Projection
+from attnbook.rotary import Rotary
 
 B, H, D = 2, 3, 5
 
@@ -63,3 +78,158 @@ def test_keys_of_another_batch_or_layer_are_refused_and_leave_it_alone(shape, mo
         cache.append(other, other)
     assert "(2, 3, 4, 5)" in str(error.value) and str(shape) in str(error.value)
     assert cache.length == 2 and cache.keys.equal(before)
+
+
+# -- taken back, reordered, used in other modes ------------------------------------------------
+
+
+def test_what_was_cut_is_as_if_it_had_never_been():
+    cache, other = KVCache(), KVCache()
+    k, v = keys_and_values(7)
+    cache.append(k[:, :, :5], v[:, :, :5])
+    cache.cut(3)
+    other.append(k[:, :, :3], v[:, :, :3])
+    for each in (cache, other):
+        assert_close(each.append(k[:, :, 5:], v[:, :, 5:])[0], k[:, :, [0, 1, 2, 5, 6]])
+    with pytest.raises(ValueError, match="of 5 positions cannot be cut to 6"):
+        cache.cut(6)
+
+
+@pytest.mark.parametrize("make", [KVCache, lambda: WindowCache(9), lambda: StaticCache(4)])
+def test_selected_rows_go_on_alone(make):
+    cache = make()
+    k, v = keys_and_values(4)
+    cache.select(torch.tensor([1]))  # nothing yet to select from
+    cache.append(k[:, :, :3], v[:, :, :3])
+    rows = torch.tensor([1, 1, 0])
+    cache.select(rows)
+    stored = cache.append(k[rows, :, 3:], v[rows, :, 3:])
+    assert_close(stored, (k[rows], v[rows]))
+
+
+@pytest.mark.parametrize("make", [KVCache, lambda: WindowCache(3), lambda: StaticCache(6)])
+def test_a_cache_begun_for_inference_is_used_without_gradients(make):
+    cache = make()
+    with torch.inference_mode():
+        cache.append(*keys_and_values(2))
+    with torch.no_grad():
+        k, _ = cache.append(*keys_and_values(1))
+    with torch.inference_mode():
+        cache.append(*keys_and_values(1))
+    assert k.shape[2] >= 3 and int(cache.length) == 4
+
+
+# -- a window ----------------------------------------------------------------------------------
+
+
+def attention(pattern):
+    torch.manual_seed(0)
+    project = Projection(10, 2, D=4)
+    return Attention(project, nn.Linear(8, 10), Rotary(4), pattern=pattern).double()
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 5), st.lists(st.integers(1, 6), min_size=1, max_size=7))
+def test_a_windowed_layer_needs_no_more_than_its_window(window, sizes):
+    layer = attention(local(window))
+    x = torch.randn(2, sum(sizes), 10, dtype=torch.float64)
+    there = torch.ones(2, sum(sizes), dtype=torch.bool)
+    there[0, 0] = len(sizes) < 3  # padding on the left, in some examples
+    cache, full, outputs, length = layer.cache(), KVCache(), [], 0
+    assert isinstance(cache, WindowCache)
+    with torch.no_grad():
+        for piece in x.split(sizes, 1):
+            length += piece.shape[1]
+            mask = causal & padding(there[:, :length])
+            outputs.append(layer(piece, mask=mask, cache=cache))
+            assert_close(outputs[-1], layer(piece, mask=mask, cache=full))
+            assert cache.length == length and cache.keys.shape[2] <= window - 1
+        assert_close(torch.cat(outputs, 1), layer(x, mask=causal & padding(there)))
+
+
+def test_a_window_with_some_to_spare_takes_them_back():
+    layer, x = attention(local(3)), torch.randn(1, 12, 10, dtype=torch.float64)
+    expected = layer(x, mask=causal)
+    cache = WindowCache(3, spare=4)
+    with torch.no_grad():
+        layer(x[:, :6], mask=causal, cache=cache)
+        layer(torch.randn(1, 4, 10, dtype=torch.float64), mask=causal, cache=cache)  # a wrong guess
+        cache.cut(6)
+        outputs = [layer(x[:, t : t + 1], mask=causal, cache=cache) for t in range(6, 12)]
+    assert_close(torch.cat(outputs, 1), expected[:, 6:])
+    with pytest.raises(ValueError, match="of 12 positions cannot be cut to 6: it has 4 to spare"):
+        cache.cut(6)
+    young = WindowCache(9)
+    young.append(*keys_and_values(5))
+    young.cut(2)  # nothing was forgotten yet
+    assert young.length == 2
+
+
+def test_a_long_prompt_is_let_go():
+    cache = WindowCache(3)
+    cache.append(*keys_and_values(500))
+    assert cache.keys.untyped_storage().nbytes() == B * H * 2 * D * 4
+
+
+# -- fixed room --------------------------------------------------------------------------------
+
+
+@settings(max_examples=30)
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=5), st.booleans())
+def test_fixed_room_changes_nothing(sizes, windowed):
+    layer = attention(local(3) if windowed else None)
+    x = torch.randn(2, sum(sizes), 10, dtype=torch.float64)
+    cache, outputs = layer.cache(room=sum(sizes) + 2), []
+    with torch.no_grad():
+        for piece in x.split(sizes, 1):
+            outputs.append(layer(piece, mask=causal, cache=cache))
+            assert cache.keys.shape == (2, 2, sum(sizes) + 2, 4)
+        assert_close(torch.cat(outputs, 1), layer(x, mask=causal))
+
+
+def test_fixed_room_is_cut_too_and_refuses_what_does_not_fit():
+    layer, x = attention(None), torch.randn(1, 6, 10, dtype=torch.float64)
+    cache = StaticCache(8)
+    with torch.no_grad():
+        layer(x[:, :5].flip(1), mask=causal, cache=cache)
+        cache.cut(0)
+        layer(x[:, :3], mask=causal, cache=cache)
+        assert_close(layer(x[:, 3:], mask=causal, cache=cache), layer(x, mask=causal)[:, 3:])
+    with pytest.raises(ValueError, match="9 positions do not fit into a room of 8"):
+        StaticCache(8).append(*keys_and_values(9))
+
+
+# -- a memory ----------------------------------------------------------------------------------
+
+
+def test_the_keys_of_a_memory_are_made_once():
+    layer = MultiHeadAttention(10, 2)
+    x, memory = torch.randn(2, 3, 10), torch.randn(2, 5, 10)
+    mask = torch.rand(2, 1, 5) < 0.7
+    cache, calls = MemoryCache(), []
+    make = layer.project.keys
+    layer.project.keys = lambda memory: calls.append(1) or make(memory)
+    expected = layer(x, memory, mask)
+    calls.clear()
+    outputs = [layer(piece, memory, mask, cache) for piece in x.split(1, 1)]
+    assert_close(torch.cat(outputs, 1), expected)
+    assert len(calls) == 1
+    cache.select(torch.tensor([1, 1]))
+    again = layer(x[[1, 1]], memory[[1, 1]], mask[[1, 1]], cache)
+    assert_close(again, expected[[1, 1]])
+    with pytest.raises(ValueError, match="a memory is kept in a MemoryCache"):
+        layer(x, memory, cache=KVCache())
+
+
+def test_a_block_says_which_cache_it_needs():
+    plain, windowed = MultiHeadAttention(10, 2), attention(local(5))
+    norm = nn.LayerNorm(10)
+    kinds = [
+        (Block(PreNorm(plain, norm), nn.Identity()), KVCache),
+        (Block(PreNorm(windowed, norm), nn.Identity()), WindowCache),
+        (CrossBlock(*(PreNorm(part, norm) for part in (plain, plain, nn.Identity()))), CrossCache),
+        (nn.Linear(2, 2), KVCache),
+    ]
+    for block, kind in kinds:
+        assert type(cache_of(block)) is kind
+        assert isinstance(cache_of(block, 7), StaticCache | CrossCache)

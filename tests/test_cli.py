@@ -3,6 +3,7 @@
 import pytest
 
 from attnbook import cli
+from attnbook.labs.grading import grade
 
 
 def test_release_writes_the_student_s_copy(root, tmp_path, capsys):
@@ -70,7 +71,7 @@ def test_ctrl_c_is_one_line_and_loses_nothing(words, tmp_path, capsys, monkeypat
     def stopped(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli.grade, "as_completed", stopped)
+    monkeypatch.setattr(grade, "as_completed", stopped)
     assert cli.main(words("3", tmp_path / "grades.csv")) == 130
     assert "stopped; the same command goes on where it was" in capsys.readouterr().err
     monkeypatch.undo()

@@ -6,9 +6,12 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
+from transformers import T5Config
+from transformers.models.t5.modeling_t5 import T5DenseGatedActDense
 
 from attnbook.feedforward import (
     MLP,
+    GatedMLP,
     MixtureOfExperts,
     SwiGLU,
     active_parameters,
@@ -62,6 +65,25 @@ def test_swiglu_is_its_formula():
             assert_close(swiglu(x)[b, t], W2 @ (z / (1 + torch.exp(-z)) * (V @ x[b, t])))
     assert torch.autograd.gradcheck(swiglu, x.requires_grad_())
     assert not [name for name, _ in swiglu.named_parameters() if "bias" in name]
+
+
+@pytest.mark.parametrize(
+    ("activation", "config"),
+    [
+        (nn.GELU(approximate="tanh"), T5Config(feed_forward_proj="gated-gelu")),
+        (nn.SiLU(), T5Config(feed_forward_proj="gated-silu")),
+    ],
+)
+def test_a_gated_network_is_t5s(activation, config):
+    config.d_model, config.d_ff, config.dropout_rate = C, HIDDEN, 0.0
+    theirs, mine = T5DenseGatedActDense(config), GatedMLP(C, HIDDEN, activation)
+    mine.gate.weight.data = theirs.wi_0.weight.data
+    mine.up.weight.data = theirs.wi_1.weight.data
+    mine.down.weight.data = theirs.wo.weight.data
+    x = torch.randn(B, T, C)
+    assert_close(mine(x), theirs(x))
+    assert [part.bias is None for part in (mine.gate, mine.up, mine.down)] == [True] * 3
+    assert GatedMLP(C, HIDDEN, activation, bias=True).down.bias is not None
 
 
 @pytest.mark.parametrize("part", [MLP(C, HIDDEN), SwiGLU(C, HIDDEN)])

@@ -16,6 +16,7 @@ from attnbook.generate import (
     generate,
     greedy,
     greedy_search,
+    min_p,
     penalty,
     sample,
     temperature,
@@ -93,6 +94,14 @@ def test_top_p_takes_one_by_one_until_it_has_p(logits, p):
     assert kept(top_p(p)(torch.tensor([logits])))[0] == sorted(expected)
 
 
+def test_min_p_keeps_what_is_likely_enough_beside_the_likeliest():
+    logits = torch.tensor([0.5, 0.3, 0.149, 0.051]).log()[None]
+    assert kept(min_p(0.3)(logits)) == [[0, 1]]
+    assert kept(min_p(0.29)(logits)) == [[0, 1, 2]]
+    assert kept(min_p(0.0)(logits)) == [[0, 1, 2, 3]]
+    assert kept(min_p(1.0)(LOGITS)) == [[1], [2]]
+
+
 @settings(max_examples=30)
 @given(SEVEN, st.integers(1, 9), st.floats(0.01, 0.99), st.floats(0.1, 5))
 def test_filters_are_those_of_transformers(logits, k, p, t):
@@ -103,6 +112,9 @@ def test_filters_are_those_of_transformers(logits, k, p, t):
     shares = logits.softmax(-1).sort(descending=True).values.cumsum(-1)
     assume(logits.unique().numel() == 7 and (shares - p).abs().min() > 1e-5)
     assert_close(top_p(p)(logits), theirs.TopPLogitsWarper(p)(None, logits))
+    chances = logits.softmax(-1)
+    assume((chances / chances.max() - p).abs().min() > 1e-5)
+    assert_close(min_p(p)(logits), theirs.MinPLogitsWarper(p)(None, logits))
 
 
 def test_samples_come_as_often_as_they_are_likely():
@@ -140,6 +152,7 @@ def test_the_same_generator_draws_the_same():
         (lambda: top_k(0), "got k = 0"),
         (lambda: top_p(0.0), "got p = 0"),
         (lambda: top_p(1.5), "got p = 1.5"),
+        (lambda: min_p(1.5), "got 1.5"),
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(wrong, message):

@@ -132,7 +132,5 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match=r"heads \[3, -1\] do not exist: .* heads 0 to 2"):
         without_heads(attention(), [0, 3, -1]).__enter__()
     for model in (nn.Linear(2, 3), Block(nn.Identity(), nn.Identity())):
-        with pytest.raises(
-            ValueError, match=f"no MultiHeadAttention in this {type(model).__name__}"
-        ):
+        with pytest.raises(ValueError, match=f"no Attention in this {type(model).__name__}"):
             watch(model).__enter__()

@@ -1,25 +1,30 @@
 """The labs as a whole: what a child can see, and what comes back from it."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 import safetensors.torch
 import torch
 
-from attnbook.labs import cells, sandbox
-from attnbook.labs.prints import alike, fingerprint, same
+from attnbook.labs.grading import sandbox
+from attnbook.labs.inside import cells
+from attnbook.labs.inside.fingerprints import alike, fingerprint, same
+
+INSIDE = Path(cells.__file__).parent
 
 
 def test_a_child_sees_no_answers(box_files):
-    assert "prints.py" in box_files and "judge.py" not in box_files
-    assert not [name for name in box_files if "probes" in name or "question" in name]
+    inside = {f"attnbook/labs/inside/{path.name}" for path in INSIDE.glob("*.py")}
+    around = {"attnbook/__init__.py", "attnbook/labs/__init__.py", "attnbook/labs/check.py"}
+    assert box_files == inside | around
 
 
 @pytest.fixture
 def box_files():
     with sandbox.box() as folder:
-        return {path.name for path in folder.rglob("*") if path.is_file()}
+        return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
 def test_only_plain_numbers_come_back():
@@ -36,10 +41,10 @@ def frame(name, blob):
 
 def test_a_disturbed_channel_loses_what_comes_after_it_only():
     sent = frame("a", b"{}\n") + b"rubbish" + frame("b", b"{}\n")
-    assert list(sandbox.answers(sent)) == ["a"]
+    assert list(sandbox.replies(sent)) == ["a"]
     for bad in (b"[1]\n", b"{}{}\n{}", b"\x80", b"[" * 100_000):
-        found = sandbox.answers(frame("a", bad) + frame("b", b"{}\n"))
-        assert list(found) == ["a", "b"] and found["a"]["note"] == {}
+        found = sandbox.replies(frame("a", bad) + frame("b", b"{}\n"))
+        assert list(found) == ["a", "b"] and found["a"].note == {}
 
 
 def test_fingerprints_of_equal_results_are_alike_and_others_are_not():
@@ -85,9 +90,9 @@ def test_a_function_takes_along_what_it_needs_and_nothing_else():
 
 
 def test_a_syntax_error_is_told_where_the_function_should_be():
-    tree, wrong = cells.statements([("code", "def wanted(x):\n    return (x")])
-    assert "is not Python: SyntaxError" in cells.why_missing(tree, wrong, "wanted")
-    assert cells.why_missing(tree, wrong, "other") == "no cell defines other."
+    _, wrong = cells.statements([("code", "def wanted(x):\n    return (x")])
+    assert "is not Python: SyntaxError" in cells.why_missing(wrong, "wanted")
+    assert cells.why_missing(wrong, "other") == "no cell defines other."
 
 
 def test_written_answers_are_found_below_their_heading():

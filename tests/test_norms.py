@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch.testing import assert_close
+from transformers.models.gemma2.modeling_gemma2 import Gemma2RMSNorm
 
 from attnbook.attention import MultiHeadAttention, causal_mask
 from attnbook.cache import KVCache
@@ -192,3 +193,22 @@ def test_a_norm_of_another_head_width_is_named(monkeypatch):
     layer = MultiHeadAttention(12, 3, rotate=QKNorm(RMSNorm(6)))
     with pytest.raises(ValueError, match="the vectors have width 4, the norm has width 6"):
         layer(torch.zeros(1, 2, 12))
+
+
+def test_a_gain_of_one_plus_what_is_learned_is_gemmas():
+    mine, theirs = RMSNorm(C, EPS, offset=1.0), Gemma2RMSNorm(C, EPS)
+    assert (mine.gain == 0).all()  # and so the gain is 1
+    nn.init.normal_(mine.gain)
+    theirs.weight.data = mine.gain.data.clone()
+    x = torch.randn(B, T, C)
+    assert_close(mine(x), theirs(x))
+    assert_close(RMSNorm(C, offset=1.0)(x), RMSNorm(C)(x))
+
+
+def test_without_a_shift_nothing_is_added():
+    mine, theirs = LayerNorm(C, EPS, shift=False), nn.LayerNorm(C, EPS, bias=False)
+    assert [name for name, _ in mine.named_parameters()] == ["gain"]
+    nn.init.normal_(mine.gain)
+    theirs.weight.data = mine.gain.data.clone()
+    x = torch.randn(B, T, C)
+    assert_close(mine(x), theirs(x))

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 from transformers import LlamaConfig, T5Config
+from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 from transformers.models.t5.modeling_t5 import T5Attention
 
@@ -19,6 +20,7 @@ from attnbook.positions import (
     Sinusoidal,
     distances,
     frequencies,
+    published_slopes,
     resized,
     sinusoidal,
     sinusoidal_2d,
@@ -255,3 +257,38 @@ def test_bad_input_is_named(monkeypatch):
     for part in (RelativeBias(H), Alibi(H)):
         with pytest.raises(ValueError, match="5 queries cannot be the last of 3 positions"):
             part(5, 3)
+
+
+@pytest.mark.parametrize("heads", [1, 2, 3, 4, 6, 8, 12, 20])
+def test_published_slopes_are_blooms(heads):
+    by_key = build_alibi_tensor(torch.ones(1, 9), heads, torch.float32).view(heads, 9)
+    mine = Alibi(heads, published=True)(1, 9)[:, 0]  # of the last query, who sees all keys
+    assert_close(mine - mine[:, :1], by_key, atol=1e-5, rtol=1e-5)  # a softmax sees differences
+    with pytest.raises(ValueError, match="a number of heads is at least 1; got 0"):
+        Alibi(0)
+    assert (heads & (heads - 1) > 0) or torch.equal(Alibi(heads).slopes, published_slopes(heads))
+
+
+@pytest.mark.parametrize("make", [lambda: RelativeBias(H, buckets=8, limit=5), lambda: Alibi(H)])
+def test_places_given_one_by_one_are_places_counted(make):
+    bias = make()
+    for weight in bias.parameters():
+        torch.nn.init.normal_(weight)
+    i, j = torch.arange(3, 7), torch.arange(7)
+    assert_close(bias(i, j), bias(4, 7))
+    assert_close(bias(i + 100, j + 100), bias(4, 7))
+    order = torch.tensor([5, 0, 6, 2])
+    assert_close(bias(i, order), bias(4, 7)[..., order])
+
+
+@pytest.mark.parametrize("make", [lambda: Learned(20, D), lambda: Sinusoidal(D)])
+def test_positions_of_rows_are_the_table_in_their_order(make):
+    part = make()
+    where = torch.tensor([[0, 0, 1, 2], [7, 6, 5, 19]])
+    assert_close(part.at(where), part(20)[where])
+    assert part.limit == (20 if isinstance(part, Learned) else None)
+
+
+def test_a_position_that_was_not_learned_is_named():
+    with pytest.raises(ValueError, match="positions 1 to 9 are not all in the table of 9"):
+        Learned(9, D).at(torch.tensor([[1, 9]]))

@@ -14,6 +14,7 @@ from attnbook.attention import length_mask
 from attnbook.feedforward import MixtureOfExperts, active_parameters, balance_loss
 from attnbook.generate import generate
 from attnbook.heads import watch
+from attnbook.projection import SplitProjection
 from attnbook.recipes import bert, gpt2, llama, mixtral, vaswani_2017
 from attnbook.train import parameters, token_loss
 
@@ -154,7 +155,8 @@ def test_vaswani_2017_begins_as_glorot_says_each_projection_for_itself():
     block = model.decoder.blocks[0]
     square, wide = math.sqrt(6 / (96 + 96)), math.sqrt(6 / (96 + 200))
     for weight, bound in [
-        (block.cross_attention.part.to_qkv.weight, square),
+        (block.attention.part.to_qkv.weight, square),
+        (block.cross_attention.part.project.to_k.weight, square),
         (block.attention.part.to_out.weight, square),
         (block.feedforward.part.up.weight, wide),
     ]:
@@ -201,8 +203,11 @@ def pairs(model, reference):
             parts.append((ours.cross_attention, theirs.multihead_attn, theirs.norm2))
             last = theirs.norm3
         for mine, attention, norm in parts:
-            yield mine.part.to_qkv.weight, attention.in_proj_weight
-            yield mine.part.to_qkv.bias, attention.in_proj_bias
+            project = mine.part.project
+            apart = isinstance(project, SplitProjection)
+            maps = (project.to_q, project.to_k, project.to_v) if apart else (project.to_qkv,)
+            yield [part.weight for part in maps], attention.in_proj_weight
+            yield [part.bias for part in maps], attention.in_proj_bias
             yield mine.part.to_out.weight, attention.out_proj.weight
             yield mine.part.to_out.bias, attention.out_proj.bias
             yield mine.norm.gain, norm.weight
@@ -219,10 +224,12 @@ def test_vaswani_2017_is_torchs_transformer_forward_and_gradient():
     model = vaswani_2017(13, 11, width=12, depth=2, heads=3, hidden=17, dropout=0.0)
     reference = torchs(12, 2, 3, 17)
     both = list(pairs(model, reference))
+    both = [(mine if isinstance(mine, list) else [mine], theirs) for mine, theirs in both]
     assert {id(theirs) for _, theirs in both} == {id(w) for w in reference.parameters()}
     with torch.no_grad():
         for mine, theirs in both:
-            mine.copy_(theirs.normal_(std=0.4))
+            for part, piece in zip(mine, theirs.normal_(std=0.4).chunk(len(mine)), strict=True):
+                part.copy_(piece)
     source, target = torch.randint(13, (2, 5)), torch.randint(11, (2, 7))
     mask = length_mask(torch.tensor([5, 3]))
     logits = model(source, mask, target)
@@ -239,7 +246,8 @@ def test_vaswani_2017_is_torchs_transformer_forward_and_gradient():
     (logits * probe).sum().backward()
     (expected * probe).sum().backward()
     for mine, theirs in both:
-        assert_close(mine.grad, theirs.grad, atol=1e-4, rtol=1e-4)
+        grad = torch.cat([part.grad for part in mine])
+        assert_close(grad, theirs.grad, atol=1e-4, rtol=1e-4)
 
 
 # -- Mixtral of transformers ----------------------------------------------------------------------

@@ -15,7 +15,6 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from attnbook import run as run_module
 from attnbook.train import (
     NonFiniteLoss,
     constant,
@@ -23,7 +22,9 @@ from attnbook.train import (
     parameters,
     token_loss,
     train,
+    trapezoid,
 )
+from attnbook.training import run as run_module
 
 
 def small():
@@ -401,7 +402,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_and_nothing_beside_it(tmp_path, 
     def full(content, out):
         saves.append(1)
         if len(saves) == 2:
-            out.write(b"half")
+            out.write_bytes(b"half")
             raise OSError(28, "No space left on device")
         save(content, out)
 
@@ -427,7 +428,7 @@ KILLED = """
     import torch
     sys.path.insert(0, {folder!r})
     from test_train import OPTIONS, loss, sampler, small
-    from attnbook import checkpoint
+    from attnbook.training import checkpoint
     from attnbook.train import train
 
     def die(*_):
@@ -437,8 +438,7 @@ KILLED = """
     def half(content, out):
         saves.append(1)
         if len(saves) == 3:
-            out.write(b"half")
-            out.flush()
+            out.write_bytes(b"half")
             die()
         save(content, out)
 
@@ -593,6 +593,20 @@ def test_the_optimizer_of_another_model_is_refused():
 def test_nothing_is_printed_where_nobody_watches(capsys):
     train(small(), sampler, loss, steps=9)
     assert capsys.readouterr() == ("", "")
+
+
+def test_trapezoid_rises_stays_and_falls_to_zero():
+    factor = trapezoid(20, warmup=4, decay=5)
+    factors = [factor(step) for step in range(21)]
+    assert factors[:4] == [0.25, 0.5, 0.75, 1.0]
+    assert factors[4:15] == [1.0] * 11
+    assert factors[15:] == pytest.approx([5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6, 0])
+    assert trapezoid(20)(15) == 1.0 and trapezoid(20)(16) == 0.8  # a fifth falls
+
+
+def test_an_impossible_trapezoid_is_refused():
+    with pytest.raises(ValueError, match="warmup of 4 and decay of 7 do not fit into 10 steps"):
+        trapezoid(10, warmup=4, decay=7)
 
 
 def test_cosine_rises_falls_and_stays():

@@ -1,6 +1,8 @@
 """What each family of transformers may look at, and that caches and padding change nothing."""
 
+import copy
 import itertools
+import pickle
 
 import jaxtyping
 import pytest
@@ -10,10 +12,16 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.testing import assert_close
 
-from attnbook.attention import length_mask
-from attnbook.positions import Learned, Sinusoidal
+from attnbook.attention import Attention, MultiHeadAttention, length_mask
+from attnbook.block import Block, PreNorm, Stack
+from attnbook.feedforward import MLP
+from attnbook.masks import document, local
+from attnbook.norms import LayerNorm
+from attnbook.positions import Alibi, Learned, Sinusoidal
+from attnbook.projection import Projection
 from attnbook.recipes import bert, gpt2, llama, vaswani_2017
-from attnbook.transformer import Embed
+from attnbook.rotary import Rotary
+from attnbook.transformer import Embed, LanguageModel
 
 V, C, T = 13, 12, 7
 CAUSAL = {
@@ -219,3 +227,174 @@ def test_a_table_of_positions_is_learned():
     assert (embed.positions.table.grad[:3] == 1).all() and (
         embed.positions.table.grad[3:] == 0
     ).all()
+
+
+# -- rows of their own, patterns, blocks without attention --------------------------------------
+
+
+def with_alibi():
+    torch.manual_seed(0)
+    blocks = [
+        Block(PreNorm(MultiHeadAttention(C, 3, relative=Alibi(3)), LayerNorm(C)), nn.Identity())
+        for _ in range(2)
+    ]
+    return LanguageModel(Embed(V, C), Stack(blocks), nn.Linear(C, V))
+
+
+def patterned():
+    """A window, everything, a window: as many models are built since 2025."""
+    torch.manual_seed(0)
+    rotate = Rotary(C // 3)
+
+    def block(pattern, rotate):
+        part = Attention(Projection(C, 3), nn.Linear(C, C), rotate, pattern=pattern)
+        return Block(PreNorm(part, LayerNorm(C)), PreNorm(MLP(C, 7), LayerNorm(C)))
+
+    blocks = [block(local(3), rotate), block(None, None), block(local(2), rotate)]
+    return LanguageModel(Embed(V, C), Stack(blocks), nn.Linear(C, V))
+
+
+def sinusoids():
+    model = with_alibi()
+    model.embed.positions = Sinusoidal(C)
+    return model
+
+
+ROWS = CAUSAL | {"alibi": with_alibi, "patterned": patterned, "sinusoidal": sinusoids}
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_of_different_lengths_are_read_as_each_alone(name, side, tokens):
+    model, lengths = lively(ROWS[name]()), [7, 4]
+    there = length_mask(torch.tensor(lengths))
+    there = there.flip(1) if side == "left" else there
+    logits = model(torch.where(there, tokens, 12), mask=there)
+    for row in range(2):
+        alone = model(tokens[row, there[row]][None])[0]
+        assert_close(logits[row, there[row]], alone, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("room", [None, 9])
+@pytest.mark.parametrize("name", ROWS)
+def test_prompts_padded_on_the_left_go_on_with_a_cache(name, room, tokens):
+    model, lengths = lively(ROWS[name]()), [5, 3]
+    prompt = length_mask(torch.tensor(lengths)).flip(1)
+    caches = model.caches(room)
+    there = nn.functional.pad(prompt, (0, 4 if room else 0), value=True)
+    read = [model(tokens[:, :5], caches, there)]
+    for t in (5, 6):
+        there = nn.functional.pad(prompt, (0, 4 if room else t - 4), value=True)
+        read.append(model(tokens[:, t : t + 1], caches, there))
+    logits = torch.cat(read, 1)
+    whole = nn.functional.pad(prompt, (0, 2), value=True)
+    for row in range(2):
+        alone = model(tokens[row, whole[row]][None])[0]
+        assert_close(logits[row, whole[row]], alone, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_packed_documents_are_read_as_each_alone(name, tokens):
+    model, ids = lively(CAUSAL[name]()), torch.tensor([0, 0, 0, 1, 1, 1, 1])
+    where = torch.tensor([0, 1, 2, 0, 1, 2, 3])
+    logits = model(tokens, mask=document(ids), positions=where)
+    for piece in (slice(3), slice(3, 7)):
+        assert_close(logits[:, piece], model(tokens[:, piece]), atol=1e-5, rtol=1e-5)
+
+
+class Conv(nn.Module):
+    """A first block that looks at nobody: it has no use for a mask or a cache."""
+
+    def __init__(self):
+        super().__init__()
+        self.map = nn.Linear(C, C)
+
+    def forward(self, x, mask=None, cache=None):
+        return x + self.map(x)
+
+
+@pytest.mark.parametrize("room", [None, 7])
+def test_the_first_block_may_have_no_attention(room, tokens):
+    model = lively(CAUSAL["gpt2"]())
+    model.body.blocks.insert(0, Conv())
+    caches = model.caches(room)
+    read = [model(tokens[:, :4], caches), *(model(x, caches) for x in tokens[:, 4:].split(1, 1))]
+    assert_close(torch.cat(read, 1), model(tokens), atol=1e-5, rtol=1e-5)
+
+
+def test_torchs_own_embedding_and_one_of_ones_own_will_do(tokens):
+    model = lively(CAUSAL["llama"]())
+    expected = model(tokens)
+    model.embed = model.embed.tokens
+    assert_close(model(tokens), expected)
+    assert model.limit is None
+    caches = model.caches()
+    read = [model(tokens[:, :4], caches), model(tokens[:, 4:], caches)]
+    assert_close(torch.cat(read, 1), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_a_translation_is_written_with_caches_as_without(pair):
+    model = translator()
+    source, mask, target = pair
+    memory = model.encode(source, mask)
+    for room in (None, 6):
+        caches = model.caches(room)
+        read = [model.decode(new, memory, mask, caches) for new in target.split([2, 1, 1], 1)]
+        assert_close(torch.cat(read, 1), model(source, mask, target), atol=1e-5, rtol=1e-5)
+    for cache in caches:
+        cache.select(torch.tensor([1, 0]))
+    assert caches[0].memory.kept[0].shape[0] == 2
+    with pytest.raises(ValueError, match=r"mask \(2, 6\) does not fit scores \(2, 7\)"):
+        lively(CAUSAL["llama"]())(torch.ones(2, 7).long(), mask=torch.ones(2, 6).bool())
+
+
+# -- nothing in the way of torch; what compiles is in test_compiled.py --------------------------
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_no_number_is_read_back_from_the_device(name, tokens):
+    """On meta tensors there is no number to read."""
+    with torch.device("meta"):
+        model = ROWS[name]()
+    logits = model(tokens.to("meta"))
+    assert logits.shape == (2, T, V) and logits.is_meta
+    caches = model.caches()
+    assert model(tokens[:, :3].to("meta"), caches).is_meta
+    assert model(tokens[:, 3:4].to("meta"), caches).is_meta
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_built_without_memory_and_filled_it_is_the_model(name, tokens):
+    model = lively(ROWS[name]())
+    for assign in (False, True):
+        with torch.device("meta"):
+            bare = ROWS[name]()
+        bare = bare if assign else bare.to_empty(device="cpu")
+        bare.load_state_dict(model.state_dict(), assign=assign)
+        assert_close(bare.eval()(tokens), model(tokens))
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_it_is_pickled_and_copied(name, tokens):
+    model = lively(ROWS[name]())
+    for twin in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert_close(twin(tokens), model(tokens))
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_the_default_precision_changes_nothing(name, tokens):
+    model = lively(ROWS[name]())
+    expected = model(tokens)
+    try:
+        torch.set_default_dtype(torch.bfloat16)
+        assert_close(model(tokens), expected)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_quantised_by_torch_it_is_close(name, tokens):
+    model = lively(ROWS[name]()).eval()
+    small = torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8)
+    expected = model(tokens)
+    assert (small(tokens) - expected).abs().mean() < 0.1 * expected.std()

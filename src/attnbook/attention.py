@@ -7,12 +7,24 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from attnbook.cache import Cache, KVCache, MemoryCache, StaticCache, WindowCache
+from attnbook.masks import Mask, Pattern, Places, as_pattern, left_of, table_of
+from attnbook.masks import causal_mask as causal_mask  # taught as part of attention
+from attnbook.masks import check_mask as check_mask
+from attnbook.masks import length_mask as length_mask
+from attnbook.projection import Projection
+from attnbook.rotary import Rotate
+from attnbook.score import Relative, Score, shared
+
+ScoreFunction = Callable[
+    [Float[Tensor, "*batch Tq Dq"], Float[Tensor, "*batch Tk Dk"]], Float[Tensor, "*batch Tq Tk"]
+]
 
 
 def dot_scores(
@@ -89,12 +101,23 @@ def check_widths(q: Tensor, k: Tensor, widths: tuple[int, int]) -> None:
 
 
 def masked_softmax(
-    scores: Float[Tensor, "*batch Tq Tk"], mask: Bool[Tensor, "..."] | None = None
+    scores: Float[Tensor, "*batch Tq Tk"],
+    mask: Bool[Tensor, "..."] | None = None,
+    sink: Float[Tensor, "..."] | None = None,
 ) -> Float[Tensor, "*batch Tq Tk"]:
     """Weights that are positive where looking is allowed, 0 elsewhere, and sum to 1 in each row.
 
-    A row that may see nothing is all zeros. `mask` has the scores' shape or broadcasts to it.
+    A row that may see nothing is all zeros. `mask` has the scores' shape or broadcasts to it. A
+    `sink` is the score of one more key, (…, 1), that everybody may see: its weight is taken away.
     """
+    if sink is not None:
+        scores = torch.cat((scores, sink.expand(*scores.shape[:-1], 1).to(scores.dtype)), -1)
+        mask = (
+            None
+            if mask is None
+            else F.pad(mask.expand(*mask.shape[:-1], scores.shape[-1] - 1), (0, 1), value=True)
+        )
+        return masked_softmax(scores, mask)[..., :-1]
     if mask is None:
         return scores.softmax(-1)
     check_mask(mask, scores.shape)
@@ -103,60 +126,135 @@ def masked_softmax(
     return scores.masked_fill(~mask & seen, -math.inf).softmax(-1).masked_fill(~mask, 0)
 
 
-def check_mask(mask: Tensor, shape: tuple[int, ...]) -> None:
-    """Raise a ValueError unless `mask` is boolean and broadcasts to scores of this shape."""
-    if mask.dtype != torch.bool:
-        raise ValueError(f"a mask is boolean, True where looking is allowed; got {mask.dtype}")
-    sizes = zip(reversed(mask.shape), reversed(shape), strict=False)
-    if mask.dim() > len(shape) or any(m not in (1, s) for m, s in sizes):
-        raise ValueError(f"mask {tuple(mask.shape)} does not fit scores {tuple(shape)}")
-
-
 def attend(
     q: Float[Tensor, "*batch Tq Dq"],
     k: Float[Tensor, "*batch Tk Dk"],
     v: Float[Tensor, "*batch Tk Dv"],
     mask: Bool[Tensor, "..."] | None = None,
-    score: Callable = scaled_dot_scores,
+    score: ScoreFunction = scaled_dot_scores,
+    sink: Float[Tensor, "..."] | None = None,
 ) -> tuple[Float[Tensor, "*batch Tq Dv"], Float[Tensor, "*batch Tq Tk"]]:
     """Each query looks at all keys and takes home the weighted average of their values.
 
-    Returns the averages and the weights. `score(q, k)` says how well a key answers a query.
+    Returns the averages and the weights. `score(q, k)` says how well a key answers a query; `sink`
+    is as in `masked_softmax`.
     Vaswani et al. 2017, equation 1; Bahdanau et al. 2015, equations 5 and 6, with q = s, k = v = h.
     """
     if k.shape[-2] != v.shape[-2]:
         raise ValueError(f"{k.shape[-2]} keys but {v.shape[-2]} values: each key needs its value")
-    weights = masked_softmax(score(q, k), mask)
+    weights = masked_softmax(score(q, k), mask, sink)
     return weights @ v, weights
 
 
-def length_mask(lengths: Int[Tensor, " B"], T: int | None = None) -> Bool[Tensor, "B T"]:
-    """True where a sequence has a token, False where it was padded up to the batch's length T."""
-    longest = int(lengths.max())
-    if T is not None and T < longest:
-        raise ValueError(f"a sequence of length {longest} does not fit into T = {T}")
-    return torch.arange(T or longest, device=lengths.device) < lengths[:, None]
+class Attention(nn.Module):
+    """Several attentions side by side, each in a head of its own, then mixed: the layer's parts.
 
-
-def causal_mask(
-    Tq: int, Tk: int | None = None, device: torch.device | str | None = None
-) -> Bool[Tensor, "Tq Tk"]:
-    """No query sees a later key. The Tq queries are the last of the Tk positions.
-
-    Vaswani et al. 2017, section 3.2.3.
+    `project(x, memory)` makes queries, keys and values; `rotate(x, start)` turns queries and keys
+    by their position; `score` says how well they fit; `pattern` who may look at whom, in this
+    layer; `gate(heads, x)` decides what passes; `to_out` mixes the heads. `MultiHeadAttention` is
+    the usual choice of these. Vaswani et al. 2017, section 3.2.2.
     """
-    Tk = Tq if Tk is None else Tk
-    if Tk < Tq:
-        raise ValueError(f"{Tq} queries cannot be the last of {Tk} positions")
-    return torch.ones(Tq, Tk, dtype=torch.bool, device=device).tril(Tk - Tq)
+
+    def __init__(
+        self,
+        project: nn.Module,
+        to_out: nn.Module,
+        rotate: Rotate | None = None,
+        score: Score | None = None,
+        pattern: Pattern | None = None,
+        gate: nn.Module | None = None,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.project, self.to_out, self.rotate = project, to_out, rotate
+        self.score = Score() if score is None else score
+        self.pattern, self.gate, self.dropout = pattern, gate, dropout
+        self.heads, self.kv_heads = project.heads, project.kv_heads
+        self.see: Callable[[Tensor], None] | None = None  # called with the weights, if wanted
+
+    def forward(
+        self,
+        x: Float[Tensor, "B Tq C"],
+        memory: Float[Tensor, "B Tk Cm"] | None = None,
+        mask: Mask | None = None,
+        cache: Cache | MemoryCache | None = None,
+        positions: Int[Tensor, "..."] | None = None,
+    ) -> Float[Tensor, "B Tq Cout"]:
+        """Queries come from `x`, keys and values from `memory`, or from `x` too: self-attention.
+
+        `mask` is a pattern, or a table that broadcasts to (B, Tq, Tk), or to (B, H, Tq, Tk). A
+        `cache` supplies the keys and values of earlier calls; those of a memory are made once, with
+        a `MemoryCache`. `positions` are those of `x`, (Tq,) or (B, Tq); without them they are
+        counted on from the cache.
+        """
+        self.check(x, x if memory is None else memory, mask, cache)
+        if memory is not None and cache is not None:
+            q, (k, v) = self.project.queries(x), cache.keep(partial(self.project.keys, memory))
+        else:
+            q, k, v = self.project(x, memory)
+        if self.rotate is not None:
+            counted = 0 if cache is None else cache.length
+            where = counted if positions is None else positions
+            q, k = self.rotate(q, where), self.rotate(k, where)
+        if memory is None and cache is not None:
+            k, v = cache.append(k, v)
+        at = places(x, k, cache)
+        heads = self.mix(q, k, v, left_of(at, mask, self.pattern), at)
+        heads = heads.transpose(1, 2).flatten(2)  # (B Tq H·Dv)
+        return self.to_out(heads if self.gate is None else self.gate(heads, x))
+
+    def check(
+        self, x: Tensor, memory: Tensor, mask: Mask | None, cache: Cache | MemoryCache | None
+    ) -> None:
+        """Raise a ValueError unless widths, batches and the mask fit."""
+        wants = self.project
+        for name, given, width in (("x", x, wants.width), ("memory", memory, wants.memory_width)):
+            if given.shape[-1] != width:
+                raise ValueError(
+                    f"{name} has width {given.shape[-1]}, this layer has width {width}"
+                )
+        if memory is not x and isinstance(cache, KVCache | StaticCache):
+            raise ValueError("a memory is kept in a MemoryCache: its keys come all at once")
+        if memory.shape[0] != x.shape[0]:
+            raise ValueError(f"{x.shape[0]} sequences look at a memory of {memory.shape[0]}")
+        if mask is not None:
+            Tk = memory.shape[1] if cache is None else cache.total(memory.shape[1])
+            as_pattern(mask).check(x.shape[0], self.heads, x.shape[1], Tk)
+
+    def mix(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, at: Places
+    ) -> Float[Tensor, "B H Tq Dv"]:
+        """`attend` in every head: by torch's fused kernel, unless somebody wants the weights."""
+        dropout = self.dropout if self.training else 0.0
+        output = self.score.fused(q, k, v, mask, at, dropout) if self.see is None else None
+        if output is not None:
+            return output
+        k, v = shared(k, self.heads), shared(v, self.heads)
+        score = partial(self.score, bias=self.score.bias(at))
+        output, weights = attend(q, k, v, table_of(mask, at), score, self.score.sink())
+        if self.see is not None:
+            self.see(weights)
+        return F.dropout(weights, dropout) @ v if dropout else output
+
+    def cache(self, room: int | None = None) -> Cache:
+        """An empty cache that suits this layer: of fixed `room`, or one that grows or forgets."""
+        if room is not None:
+            return StaticCache(room)
+        reach = None if self.pattern is None else self.pattern.reach
+        return KVCache() if reach is None else WindowCache(reach)
+
+    @property
+    def relative(self) -> Relative | None:
+        """What is added to the scores."""
+        return self.score.relative
 
 
-class MultiHeadAttention(nn.Module):
+class MultiHeadAttention(Attention):
     """Several attentions side by side, each in its own slice of the width, then mixed.
 
     Vaswani et al. 2017, section 3.2.2. With `kv_heads` < `heads`, several queries share a key and
     value (Ainslie et al. 2023). `rotate(x, start)` turns queries and keys by their position, from
-    position `start` on; `relative(Tq, Tk)` is added to the scores, one (Tq, Tk) table a head.
+    position `start` on; `relative(Tq, Tk)` is added to the scores, one (Tq, Tk) table per head.
     """
 
     def __init__(
@@ -164,92 +262,32 @@ class MultiHeadAttention(nn.Module):
         width: int,
         heads: int,
         kv_heads: int | None = None,
-        rotate: Callable | None = None,
-        relative: Callable | None = None,
+        rotate: Rotate | None = None,
+        relative: Relative | None = None,
         bias: bool = True,
     ):
-        super().__init__()
-        kv_heads = heads if kv_heads is None else kv_heads
-        if heads < 1 or width % heads:
-            raise ValueError(f"width {width} does not divide into {heads} heads")
-        if kv_heads < 1 or heads % kv_heads:
-            raise ValueError(f"{heads} query heads cannot share {kv_heads} key heads evenly")
-        D = width // heads
-        self.heads, self.kv_heads = heads, kv_heads
-        self.widths = [heads * D, kv_heads * D, kv_heads * D]
-        self.to_qkv = nn.Linear(width, sum(self.widths), bias=bias)
-        self.to_out = nn.Linear(width, width, bias=bias)
-        self.rotate, self.relative = rotate, relative
-        self.see = None  # called with the weights, if anybody wants them
+        project = Projection(width, heads, kv_heads, bias=bias)
+        to_out = nn.Linear(width, width, bias=bias)
+        super().__init__(project, to_out, rotate, Score(relative=relative))
 
-    def forward(
-        self,
-        x: Float[Tensor, "B Tq C"],
-        memory: Float[Tensor, "B Tk C"] | None = None,
-        mask: Bool[Tensor, "..."] | None = None,
-        cache: Any = None,
-    ) -> Float[Tensor, "B Tq C"]:
-        """Queries come from `x`, keys and values from `memory`, or from `x` too: self-attention.
+    @property
+    def to_qkv(self) -> nn.Module:
+        """The map that makes queries, keys and values."""
+        return self.project.to_qkv
 
-        `mask` broadcasts to (B, Tq, Tk). A `cache` supplies the keys and values of earlier calls.
-        """
-        start = 0 if cache is None else cache.length
-        self.check(x, x if memory is None else memory, mask, start)
-        q, k, v = self.project(x, memory)
-        if self.rotate is not None:
-            q, k = self.rotate(q, start), self.rotate(k, start)
-        if cache is not None:
-            k, v = cache.append(k, v)
-        heads = self.mix(q, k, v, mask)
-        return self.to_out(heads.transpose(1, 2).flatten(2))  # (B Tq C)
+    @property
+    def widths(self) -> list[int]:
+        """How many of its channels are queries, keys and values."""
+        return self.project.widths
 
-    def check(self, x: Tensor, memory: Tensor, mask: Tensor | None, start: int) -> None:
-        """Raise a ValueError unless widths, batches and the mask fit."""
-        width = self.to_out.in_features
-        for name, given in (("x", x), ("memory", memory)):
-            if given.shape[-1] != width:
-                raise ValueError(
-                    f"{name} has width {given.shape[-1]}, this layer has width {width}"
-                )
-        if len(memory) != len(x):
-            raise ValueError(f"{len(x)} sequences look at a memory of {len(memory)}")
-        if mask is not None:
-            check_mask(mask, (len(x), x.shape[1], start + memory.shape[1]))
-
-    def project(self, x: Tensor, memory: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values, each (B, heads, T, D), by one product with a fused matrix."""
-        if memory is None:
-            parts = self.to_qkv(x).split(self.widths, -1)
+    def __setattr__(self, name: str, value: object) -> None:
+        if name == "to_qkv":  # else torch would register a second map that nobody calls
+            self.project.to_qkv = value
         else:
-            weights, bias = self.to_qkv.weight.split(self.widths), self.to_qkv.bias
-            biases = (None, None, None) if bias is None else bias.split(self.widths)
-            parts = map(F.linear, (x, memory, memory), weights, biases)
-        D = self.to_out.in_features // self.heads
-        return tuple(part.unflatten(-1, (-1, D)).transpose(1, 2) for part in parts)
-
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
-        """`attend` in every head: by torch's fused kernel, unless somebody wants the weights."""
-        if self.kv_heads < self.heads:
-            k, v = (x.repeat_interleave(self.heads // self.kv_heads, 1) for x in (k, v))
-        if mask is not None:  # the same for every head
-            mask = mask.unsqueeze(1) if mask.dim() == 3 else torch.atleast_2d(mask)
-        bias = None if self.relative is None else self.relative(q.shape[2], k.shape[2])
-        if self.see is None:
-            return fused(q, k, v, mask, bias)
-        output, weights = attend(q, k, v, mask, partial(biased_scores, bias=bias))
-        self.see(weights)
-        return output
+            super().__setattr__(name, value)
 
 
-def biased_scores(q: Tensor, k: Tensor, bias: Tensor | None) -> Tensor:
-    """Scaled dot products plus what is known about the pair beforehand, such as its distance."""
-    scores = scaled_dot_scores(q, k)
-    return scores if bias is None else scores + bias
-
-
-def fused(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
-    """The output of `attend` without its weights, by torch's kernel that never stores them."""
-    if bias is not None:  # torch's fast kernels take masks with 2 axes or 4, not with 3
-        bias = bias.unsqueeze(0)
-        mask = bias if mask is None else bias.masked_fill(~mask, -math.inf)
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+def places(x: Tensor, k: Tensor, cache: Cache | MemoryCache | None) -> Places:
+    """Where the queries of `x` and the keys of one look stand."""
+    sizes = x.shape[0], x.shape[1], k.shape[2], x.device
+    return Places(*sizes) if cache is None else cache.places(*sizes)

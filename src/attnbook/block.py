@@ -4,10 +4,13 @@ The parts are passed in, so a block is what you put into it.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
+
+from attnbook.cache import CrossCache, Kept, cache_of
+from attnbook.masks import Mask
+from attnbook.step import step
 
 
 class PostNorm(nn.Module):
@@ -20,7 +23,7 @@ class PostNorm(nn.Module):
         super().__init__()
         self.part, self.norm, self.dropout = part, norm, nn.Dropout(dropout)
 
-    def forward(self, x: Float[Tensor, "B T C"], *given: Any, **named: Any) -> Tensor:
+    def forward(self, x: Float[Tensor, "B T C"], *given: object, **named: object) -> Tensor:
         return self.norm(x + self.dropout(self.part(x, *given, **named)))
 
 
@@ -35,14 +38,37 @@ class PreNorm(nn.Module):
         super().__init__()
         self.part, self.norm, self.dropout = part, norm, nn.Dropout(dropout)
 
-    def forward(self, x: Float[Tensor, "B T C"], *given: Any, **named: Any) -> Tensor:
+    def forward(self, x: Float[Tensor, "B T C"], *given: object, **named: object) -> Tensor:
         return x + self.dropout(self.part(self.norm(x), *given, **named))
+
+
+class Residual(nn.Module):
+    """x + after(part(before(x))): with a norm after the part, before the sum (OLMo 2), or with one
+    on both sides (Gemma 2). Without `after` it is `PreNorm`.
+
+    Kim et al. 2025, "Peri-LN", figure 1.
+    """
+
+    def __init__(
+        self,
+        part: nn.Module,
+        before: nn.Module | None = None,
+        after: nn.Module | None = None,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.before = nn.Identity() if before is None else before
+        self.part, self.dropout = part, nn.Dropout(dropout)
+        self.after = nn.Identity() if after is None else after
+
+    def forward(self, x: Float[Tensor, "B T C"], *given: object, **named: object) -> Tensor:
+        return x + self.dropout(self.after(self.part(self.before(x), *given, **named)))
 
 
 class Block(nn.Module):
     """Self-attention mixes the positions; the feed-forward network works on each alone.
 
-    Both come wrapped in `PreNorm` or `PostNorm`.
+    Both come wrapped in `PreNorm`, `PostNorm` or `Residual`.
     """
 
     def __init__(self, attention: nn.Module, feedforward: nn.Module):
@@ -50,9 +76,48 @@ class Block(nn.Module):
         self.attention, self.feedforward = attention, feedforward
 
     def forward(
-        self, x: Float[Tensor, "B T C"], mask: Tensor | None = None, cache: Any = None
+        self,
+        x: Float[Tensor, "B T C"],
+        mask: Mask | None = None,
+        cache: Kept | None = None,
+        **where: Int[Tensor, "..."],
     ) -> Float[Tensor, "B T C"]:
-        return self.feedforward(self.attention(x, mask=mask, cache=cache))
+        """`where` may name the `positions` of x, if they are not counted on from the cache."""
+        return self.feedforward(self.attention(x, mask=mask, cache=cache, **where))
+
+
+class ParallelBlock(nn.Module):
+    """Attention and feed-forward network side by side: x + attention(norm(x)) + network(norm(x)).
+
+    The network may have a norm of its own, as in GPT-NeoX and the larger Falcon; GPT-J, the smaller
+    Falcon and Cohere share one. Black et al. 2022, section 2.1.2.
+    """
+
+    def __init__(
+        self,
+        attention: nn.Module,
+        feedforward: nn.Module,
+        norm: nn.Module,
+        feedforward_norm: nn.Module | None = None,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.attention, self.feedforward = attention, feedforward
+        self.norm, self.feedforward_norm = norm, feedforward_norm
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T C"],
+        mask: Mask | None = None,
+        cache: Kept | None = None,
+        **where: Int[Tensor, "..."],
+    ) -> Float[Tensor, "B T C"]:
+        """`where` as in `Block`."""
+        seen = self.norm(x)
+        mixed = self.attention(seen, mask=mask, cache=cache, **where)
+        seen = seen if self.feedforward_norm is None else self.feedforward_norm(x)
+        return x + self.dropout(mixed) + self.dropout(self.feedforward(seen))
 
 
 class CrossBlock(nn.Module):
@@ -69,14 +134,21 @@ class CrossBlock(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "B Tq C"],
-        memory: Float[Tensor, "B Tk C"],
-        mask: Tensor | None = None,
-        memory_mask: Tensor | None = None,
-        cache: Any = None,
+        memory: Float[Tensor, "B Tk Cm"],
+        mask: Mask | None = None,
+        memory_mask: Mask | None = None,
+        cache: CrossCache | None = None,
+        **where: Int[Tensor, "..."],
     ) -> Float[Tensor, "B Tq C"]:
-        """`memory` is the encoder's output; `mask` is over the target, `memory_mask` over it."""
-        x = self.attention(x, mask=mask, cache=cache)
-        return self.feedforward(self.cross_attention(x, memory, mask=memory_mask))
+        """`mask` is over the target; `memory` is the encoder's output, `memory_mask` is over it."""
+        own, kept = (None, None) if cache is None else (cache.own, cache.memory)
+        x = self.attention(x, mask=mask, cache=own, **where)
+        look = {"mask": memory_mask} if kept is None else {"mask": memory_mask, "cache": kept}
+        return self.feedforward(self.cross_attention(x, memory, **look))
+
+    def cache(self, room: int | None = None) -> CrossCache:
+        """An empty cache for this block."""
+        return CrossCache(cache_of(self.attention, room))
 
 
 class Stack(nn.Module):
@@ -84,19 +156,26 @@ class Stack(nn.Module):
 
     def __init__(self, blocks: Sequence[nn.Module], norm: nn.Module | None = None):
         super().__init__()
-        self.blocks, self.norm = nn.ModuleList(blocks), norm or nn.Identity()
+        self.blocks = nn.ModuleList(blocks)
+        self.norm = nn.Identity() if norm is None else norm
 
     def forward(
         self,
         x: Float[Tensor, "B T C"],
         *given: Tensor,
-        caches: Sequence[Any] | None = None,
-        **named: Any,
+        caches: Sequence[Kept | None] | None = None,
+        **named: Mask | Tensor | None,
     ) -> Float[Tensor, "B T C"]:
         """`given` and `named` (memory, masks) go to every block; each block has its own cache."""
         caches = [None] * len(self.blocks) if caches is None else caches
         if len(caches) != len(self.blocks):
             raise ValueError(f"{len(self.blocks)} blocks need a cache each; got {len(caches)}")
-        for block, cache in zip(self.blocks, caches, strict=True):
-            x = block(x, *given, cache=cache, **named)
+        with step():
+            for block, cache in zip(self.blocks, caches, strict=True):
+                x = block(x, *given, cache=cache, **named)
         return self.norm(x)
+
+    def caches(self, room: int | None = None) -> list[Kept]:
+        """An empty cache for each block, of the kind that its attention needs; with `room`, of
+        fixed room for so many positions."""
+        return [cache_of(block, room) for block in self.blocks]

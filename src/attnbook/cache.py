@@ -1,7 +1,45 @@
 """The KV cache keeps keys and values of the past: a new token then asks only its own query."""
 
-from jaxtyping import Float
-from torch import Tensor
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from attnbook.masks import Places, at_least_one
+
+KeysAndValues = tuple[Float[Tensor, "B H Tk D"], Float[Tensor, "B H Tk Dv"]]
+
+
+@runtime_checkable
+class Kept(Protocol):
+    """What a layer keeps of the past, whatever it is.
+
+    `length` counts the positions seen so far: a number, or a tensor where it must not be read.
+    """
+
+    length: int | Int[Tensor, ""]
+
+    def select(self, rows: Int[Tensor, " N"]) -> None:
+        """Go on with these rows of the batch, in this order, as a search among beams does."""
+
+    def cut(self, length: int) -> None:
+        """Forget all positions but the first `length`: what was guessed and turned out wrong."""
+
+
+@runtime_checkable
+class Cache(Kept, Protocol):
+    """What an attention layer asks of its cache."""
+
+    def append(self, k: Float[Tensor, "B H T D"], v: Float[Tensor, "B H T Dv"]) -> KeysAndValues:
+        """Store the keys and values of T new positions; return those that may be looked at."""
+
+    def total(self, T: int) -> int:
+        """How many keys a mask speaks of when T positions are new."""
+
+    def places(self, B: int, Tq: int, Tk: int, device: torch.device) -> Places:
+        """Where the last Tq queries and the Tk keys stand that `append` returned."""
 
 
 class KVCache:
@@ -17,29 +55,204 @@ class KVCache:
         self.keys: Tensor | None = None
         self.values: Tensor | None = None
 
-    def append(
-        self, k: Float[Tensor, "B H T D"], v: Float[Tensor, "B H T Dv"]
-    ) -> tuple[Float[Tensor, "B H Tk D"], Float[Tensor, "B H Tk Dv"]]:
+    def append(self, k: Float[Tensor, "B H T D"], v: Float[Tensor, "B H T Dv"]) -> KeysAndValues:
         """Store the keys and values of T new positions; return those of all positions so far."""
-        B, H, _, D = k.shape
-        if self.keys is not None and self.keys.shape != (B, H, self.keys.shape[2], D):
-            raise ValueError(
-                f"the cache has (B, H, room, D) = {tuple(self.keys.shape)}, these keys are "
-                f"{tuple(k.shape)}: one cache belongs to one batch and one layer"
-            )
+        check_fit(self.keys, k)
         end = self.length + k.shape[2]
         self.keys, self.values = grown(self.keys, k, end), grown(self.values, v, end)
         self.keys[:, :, self.length : end], self.values[:, :, self.length : end] = k, v
         self.length = end
         return self.keys[:, :, :end], self.values[:, :, :end]
 
+    def total(self, T: int) -> int:
+        """How many keys a mask speaks of when T positions are new."""
+        return self.length + T
+
+    def places(self, B: int, Tq: int, Tk: int, device: torch.device) -> Places:
+        """The keys stand at the last Tk positions so far, the queries at the last Tq."""
+        return Places(B, Tq, Tk, device, first=self.length - Tk)
+
+    def select(self, rows: Int[Tensor, " N"]) -> None:
+        """Go on with these rows of the batch, in this order, as a search among beams does."""
+        if self.keys is not None:
+            self.keys, self.values = self.keys[rows], self.values[rows]
+
+    def cut(self, length: int) -> None:
+        """Forget all positions but the first `length`: what was guessed and turned out wrong."""
+        if not 0 <= length <= self.length:
+            raise ValueError(f"a cache of {self.length} positions cannot be cut to {length}")
+        self.length = length
+
+
+class WindowCache(KVCache):
+    """A cache that keeps of the past what a window of `window` positions can reach, and no more.
+
+    A query sees itself and `window` − 1 positions before. `spare` more are kept so that the last
+    `spare` positions can be taken back by `cut`. Memory does not grow with the text.
+    """
+
+    def __init__(self, window: int, spare: int = 0) -> None:
+        super().__init__()
+        at_least_one("a window", window)
+        self.window, self.spare = window, spare
+
+    def append(self, k: Float[Tensor, "B H T D"], v: Float[Tensor, "B H T Dv"]) -> KeysAndValues:
+        """Store T new positions; return them and the past that their windows can reach."""
+        check_fit(self.keys, k)
+        self.length += k.shape[2]
+        if self.keys is not None:
+            k, v = torch.cat((self.keys, k), 2), torch.cat((self.values, v), 2)
+        gone = max(0, k.shape[2] - (self.window - 1 + self.spare))
+        self.keys, self.values = k[:, :, gone:], v[:, :, gone:]
+        if gone > self.window:  # a long prompt is let go, not only looked past
+            self.keys, self.values = self.keys.clone(), self.values.clone()
+        return k, v
+
+    def cut(self, length: int) -> None:
+        """As KVCache; only so far back that the windows of what follows are still whole."""
+        kept = 0 if self.keys is None else self.keys.shape[2]
+        left = kept - (self.length - length)
+        if not 0 <= length <= self.length or left < min(self.window - 1, length):
+            raise ValueError(
+                f"a window's cache of {self.length} positions cannot be cut to {length}: it has "
+                f"{self.spare} to spare"
+            )
+        self.length = length
+        if self.keys is not None:
+            self.keys, self.values = self.keys[:, :, :left], self.values[:, :, :left]
+
+
+class StaticCache:
+    """A cache of fixed room: its tensors keep their shape and place, so that a step compiles once.
+
+    `length` is a tensor, which nobody needs to read. Keys that are not written yet are masked.
+    """
+
+    def __init__(self, room: int) -> None:
+        at_least_one("a room", room)
+        self.room = room
+        self.length: Int[Tensor, ""] = torch.zeros((), dtype=torch.long)
+        self.keys: Tensor | None = None
+        self.values: Tensor | None = None
+
+    def append(self, k: Float[Tensor, "B H T D"], v: Float[Tensor, "B H T Dv"]) -> KeysAndValues:
+        """Store the keys and values of T new positions; return those of the whole room."""
+        T = k.shape[2]
+        if T > self.room:
+            raise ValueError(f"{T} positions do not fit into a room of {self.room}")
+        check_fit(self.keys, k)
+        if self.keys is None:
+            self.keys, self.values = empty(k, self.room), empty(v, self.room)
+            self.length = self.length.to(k.device)
+        at = self.length + torch.arange(T, device=k.device)
+        self.keys.index_copy_(2, at, k)
+        self.values.index_copy_(2, at, v)
+        self.length = self.length + T
+        return self.keys, self.values
+
+    def total(self, T: int) -> int:
+        """A mask speaks of the whole room."""
+        return self.room
+
+    def places(self, B: int, Tq: int, Tk: int, device: torch.device) -> Places:
+        """The keys stand everywhere in the room, the queries at the last positions written."""
+        return Places(B, Tq, Tk, device, start=self.length - Tq)
+
+    def select(self, rows: Int[Tensor, " N"]) -> None:
+        """Go on with these rows of the batch, in this order."""
+        if self.keys is not None:
+            self.keys, self.values = self.keys[rows], self.values[rows]
+
+    def cut(self, length: int | Int[Tensor, ""]) -> None:
+        """Forget all positions but the first `length`, which is not read if it is a tensor."""
+        self.length = torch.zeros_like(self.length) + length
+
+
+class MemoryCache:
+    """The keys and values of a memory that is looked at again and again: made once.
+
+    `length` counts nothing: what looks at a memory does not stand in it.
+    """
+
+    length = 0
+
+    def __init__(self) -> None:
+        self.kept: KeysAndValues | None = None
+
+    def keep(self, make: Callable[[], KeysAndValues]) -> KeysAndValues:
+        """What `make` returned the first time."""
+        if self.kept is None:
+            self.kept = make()
+        return self.kept
+
+    def total(self, T: int) -> int:
+        """A mask speaks of the memory's positions."""
+        return T
+
+    def places(self, B: int, Tq: int, Tk: int, device: torch.device) -> Places:
+        """As without a cache."""
+        return Places(B, Tq, Tk, device)
+
+    def select(self, rows: Int[Tensor, " N"]) -> None:
+        """Go on with these rows of the batch, in this order."""
+        if self.kept is not None:
+            self.kept = self.kept[0][rows], self.kept[1][rows]
+
+    def cut(self, length: int) -> None:
+        """A memory stays as it is."""
+
+
+class CrossCache:
+    """What a block of a decoder keeps: of its own past, and of the memory that it looks at."""
+
+    def __init__(self, own: Kept) -> None:
+        self.own, self.memory = own, MemoryCache()
+
+    @property
+    def length(self) -> int | Int[Tensor, ""]:
+        """How many of its own positions it has seen."""
+        return self.own.length
+
+    def select(self, rows: Int[Tensor, " N"]) -> None:
+        """Go on with these rows of the batch, in this order."""
+        self.own.select(rows)
+        self.memory.select(rows)
+
+    def cut(self, length: int) -> None:
+        """Forget all of its own positions but the first `length`."""
+        self.own.cut(length)
+
+
+def cache_of(part: nn.Module, room: int | None = None) -> Kept:
+    """An empty cache of the kind that the first layer needs, inside of a part, that says so."""
+    for inner in part.modules():
+        if callable(make := getattr(inner, "cache", None)):
+            return make(room)
+    return KVCache() if room is None else StaticCache(room)
+
+
+def check_fit(store: Tensor | None, k: Tensor) -> None:
+    """Raise a ValueError unless new keys go with those that are stored."""
+    B, H, _, D = k.shape
+    if store is not None and store.shape != (B, H, store.shape[2], D):
+        raise ValueError(
+            f"the cache has (B, H, room, D) = {tuple(store.shape)}, these keys are "
+            f"{tuple(k.shape)}: one cache belongs to one batch and one layer"
+        )
+
+
+def empty(like: Float[Tensor, "B H T D"], room: int) -> Float[Tensor, "B H room D"]:
+    """Zeros for `room` positions. They may be written in any mode, whatever mode is on now."""
+    B, H, _, D = like.shape
+    with torch.inference_mode(False):
+        return torch.zeros(B, H, room, D, dtype=like.dtype, device=like.device)
+
 
 def grown(store: Tensor | None, like: Tensor, length: int) -> Tensor:
     """`store` if it has room for `length` positions, else the same in a store of twice the room."""
     if store is not None and store.shape[2] >= length:
         return store
-    B, H, _, D = like.shape
-    larger = like.new_empty(B, H, 2 * length, D)
+    larger = empty(like, 2 * length)
     if store is not None:
         larger[:, :, : store.shape[2]] = store
     return larger

@@ -1,33 +1,12 @@
-"""The command `attnbook`: labs for students, grades for lecturers."""
+"""The command `attnbook`. Each part of the module adds what can be done with it."""
 
 import argparse
 import sys
-from pathlib import Path
 
-from tqdm import tqdm
-
-from attnbook.labs import (
-    folder,
-    grade,
-    gradescope,
-    nbgrader,
-    probes,
-    release,
-    report,
-    roster,
-    sandbox,
-    source,
-    submissions,
-)
-
-NO_WALLS = (
-    "attnbook: bubblewrap (bwrap) is not installed or does not work here: students' code runs with "
-    "limits, but it can reach the network and read files. Install the package bubblewrap, or grade "
-    "on a machine where that does no harm."
-)
+from attnbook.labs import cli as labs
 
 
-def main(words=None):
+def main(words: list[str] | None = None) -> int | None:
     """Run one command; what is wrong with its arguments is said in one line."""
     options = parser().parse_args(words)
     try:
@@ -40,111 +19,8 @@ def main(words=None):
         return 130
 
 
-def parser():
+def parser() -> argparse.ArgumentParser:
+    """All commands, as `attnbook --help` lists them."""
     top = argparse.ArgumentParser(prog="attnbook", description=__doc__)
-    labs = top.add_subparsers(required=True).add_parser("labs", help="labs and their grading")
-    commands = labs.add_subparsers(required=True)
-
-    def command(name, run, help):
-        one = commands.add_parser(name, help=help, description=help)
-        one.add_argument("lab", type=int, help="number of the lab")
-        one.add_argument("--labs", type=Path, default="labs", help="folder with the labs' sources")
-        one.set_defaults(run=run)
-        return one
-
-    one = command("release", run_release, "write the student's copy, without solutions")
-    one.add_argument("--to", type=Path, required=True, help="a folder or the new file")
-    whose = one.add_mutually_exclusive_group()
-    whose.add_argument("--student", default="", help="make it for one student: other numbers")
-    whose.add_argument("--roster", type=Path, help="a copy for each in this table (CSV)")
-    one = command("grade", run_grade, "grade a folder or zip of submissions")
-    one.add_argument("submissions", type=Path)
-    one.add_argument("--out", type=Path, default="grades.csv", help="the table of grades")
-    one.add_argument("--roster", type=Path, help="the table (CSV) of those who got copies")
-    one.add_argument("--workers", type=count, help="submissions at a time; as many as processors")
-    one = command("gradescope", run_gradescope, "write an autograder for Gradescope")
-    one.add_argument("--to", type=Path, default="autograder.zip")
-    one.add_argument("--pip", default="", help="more arguments for pip, as an index without CUDA")
-    one = command("nbgrader", run_nbgrader, "write a source notebook for nbgrader, with solutions")
-    one.add_argument("--to", type=Path, required=True, help="the course's folder source/")
-    one = commands.add_parser("probes", help="store what the students' checks compare with")
-    one.add_argument("lab", help="number of the lab, or: chapters")
-    one.add_argument("--labs", type=Path, default="labs", help="folder with the labs' sources")
-    one.set_defaults(run=run_probes)
+    labs.add(top.add_subparsers(required=True))
     return top
-
-
-def count(word):
-    """A whole number from 1 on."""
-    if not word.isdecimal() or not int(word):
-        raise argparse.ArgumentTypeError(f"{word!r} is not a number from 1 on")
-    return int(word)
-
-
-def run_release(options):
-    lab = source.find(options.lab, options.labs)
-    people = roster.read(options.roster) if options.roster else None
-    a_file = options.to.suffix == ".ipynb"
-    if a_file and people is not None:
-        raise ValueError(f"{options.to} is no folder; the copies for a class need one")
-    (options.to.parent if a_file else options.to).mkdir(parents=True, exist_ok=True)
-    if people is None:
-        print(release.write(lab, options.to, options.student))
-        return
-    for student in tqdm(people, unit="copy"):
-        release.write(lab, options.to, student)
-    print(f"{len(people)} copies in {options.to}")
-
-
-def run_grade(options):
-    lab = source.find(options.lab, options.labs)
-    out, place = options.out, options.out.with_suffix("")
-    if out.suffix != ".csv" or out.is_dir():
-        raise ValueError(f"--out {out}: the name of a table is needed, such as grades.csv")
-    where = options.submissions.resolve()
-    if place.resolve() in (where, *where.parents):
-        raise ValueError(f"{options.submissions} lies in {place}/, where tables go: another --out?")
-    found = submissions.collect(options.submissions, leave_out=[out, place])
-    if not found:
-        raise ValueError(f"{options.submissions}: there are no files in it")
-    people = roster.read(options.roster) if options.roster else None
-    folder.claim(place, lab)
-    program = sandbox.walls()
-    if program is None:
-        print(NO_WALLS, file=sys.stderr)
-    grader = grade.Grader(lab, folder.seed_of(place), program)
-    rows = grade.grade(grader, found, place, options.workers)
-    missing = roster.compare(rows, found, people)
-    others = report.write(lab, found, rows, out, missing)
-    print(f"{len(rows)} rows in {out}; feedback, summary and other tables in {place}/")
-    look = sum(row["status"] != "graded" for row in rows)
-    if look:
-        print(f"{look} of them deserve a look: see the columns status, reason and review")
-    to_read = sum(map(report.is_open, rows))
-    if to_read:
-        print(f"{to_read} have written answers to read: see {place}/written.csv")
-    strange = sum(bool(points) for _, _, points, *_ in others)
-    if strange:
-        print(f"{strange} points at the end of {place}/written.csv belong to no file that is here")
-    if missing:
-        print(f"{len(missing)} on the list handed in nothing: {', '.join(missing)}")
-
-
-def run_gradescope(options):
-    lab = source.find(options.lab, options.labs)
-    options.to.parent.mkdir(parents=True, exist_ok=True)
-    print(gradescope.write(lab, options.to, options.pip))
-
-
-def run_nbgrader(options):
-    print(nbgrader.write(source.find(options.lab, options.labs), options.to))
-
-
-def run_probes(options):
-    if options.lab == "chapters":
-        exercises = source.module(options.labs / "chapters.py").QUESTIONS
-        print(probes.store(probes.FOLDER / "chapters.probes.gz", "chapters", exercises, {}))
-    elif options.lab.isdigit():
-        print(probes.write(source.find(options.lab, options.labs)))
-    else:
-        raise ValueError(f"{options.lab!r} is neither the number of a lab nor: chapters")

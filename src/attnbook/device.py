@@ -1,10 +1,14 @@
 """Where the numbers are computed, how precisely, and how much time there is."""
 
 import os
-from contextlib import nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
+
+Setting = TypeVar("Setting")
 
 BUDGETS = {"cpu": "about a minute", "gpu": "larger models, longer training"}
 
@@ -17,24 +21,24 @@ class Here:
     dtype: torch.dtype
     budget: str
 
-    def pick(self, *, cpu, gpu):
+    def pick(self, *, cpu: Setting, gpu: Setting) -> Setting:
         """The one of two settings that fits the budget: `steps=here.pick(cpu=300, gpu=5000)`."""
         return gpu if self.budget == "gpu" else cpu
 
-    def autocast(self):
+    def autocast(self) -> AbstractContextManager[object]:
         """A context in which matrix products are computed in `dtype`; with float32, none."""
         if self.dtype == torch.float32:
             return nullcontext()
         return torch.autocast(self.device.type, dtype=self.dtype)
 
-    def __str__(self):
+    def __str__(self) -> str:
         dtype = str(self.dtype).removeprefix("torch.")
         if self.dtype != torch.float32:
             dtype += " where autocast is on"
         return f"{self.device.type} · {dtype} · budget: {self.budget} ({BUDGETS[self.budget]})"
 
 
-def choose(seed=0) -> Here:
+def choose(seed: int = 0) -> Here:
     """Take CUDA, else MPS, else the CPU; seed torch; print one line that says so.
 
     The environment may overrule it: ATTNBOOK_DEVICE (cuda, mps, cpu), ATTNBOOK_BUDGET (cpu, gpu),
@@ -56,7 +60,7 @@ def choose(seed=0) -> Here:
     return here
 
 
-def choice(variable, there, default):
+def choice(variable: str, there: Sequence[str], default: str) -> str:
     """What the environment variable says, if it is one of those that are there."""
     value = os.environ.get(variable, "").strip().lower() or default
     if value not in there:
@@ -64,7 +68,7 @@ def choice(variable, there, default):
     return value
 
 
-def thread_count():
+def thread_count() -> int:
     """How many threads ATTNBOOK_THREADS asks for; one where it asks for nothing."""
     value = os.environ.get("ATTNBOOK_THREADS", "").strip() or "1"
     if not value.isdecimal() or int(value) < 1:

@@ -1,26 +1,35 @@
 """The look of every figure: one style, a colour for each role, maps of weights, and curves."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from typing import Any, TypeAlias
 
 import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
 
-# Within a group told apart with any kind of colour vision; contrast at least 3:1 on white.
-PARTS = {"query": "#0072B2", "key": "#D55E00", "value": "#009E73", "output": "#332288"}
+from attnbook import sharp
+from attnbook.drawings.palette import LIGHT
+
+# The drawings’ palette: within a group told apart with any kind of colour vision; contrast at
+# least 3:1 on white.
+PARTS = {role: LIGHT[role] for role in ("query", "key", "value", "output")}
 FAMILIES = {
-    "lstm": "#0072B2",
-    "rnn": "#D55E00",
-    "gru": "#009E73",
-    "attention": "#332288",
-    "fixed": "#882255",
+    "lstm": LIGHT["query"],
+    "rnn": LIGHT["key"],
+    "gru": LIGHT["value"],
+    "attention": LIGHT["output"],
+    "fixed": "#E0509B",
     "baseline": "#222222",
 }
+WEIGHTS = LinearSegmentedColormap.from_list("weights", ["#FFFFFF", "#C88BB0", LIGHT["weight"]])
 COLOURS = PARTS | FAMILIES
+Line: TypeAlias = tuple[np.ndarray, np.ndarray]  # x and y
 
 
-def style():
+def style() -> None:
     """Set how figures look, once, in the set-up cell of a chapter."""
     rc = {
         "figure.figsize": (5.2, 3.2),  # at a phone's width its letters are still read
@@ -42,21 +51,30 @@ def style():
     sizes |= {"font.size": 10, "axes.titlesize": 11, "legend.fontsize": 10}
     palette = list(FAMILIES.values())
     sns.set_theme(style="whitegrid", font="DejaVu Sans", palette=palette, rc=rc | sizes)
+    sharp.install()
 
 
-def heatmap(weights, rows, columns, ax=None, signed=False, label=None, annotate=False):
+def heatmap(
+    weights: Any,
+    rows: Sequence[Any],
+    columns: Sequence[Any],
+    ax: Axes | None = None,
+    signed: bool = False,
+    label: str | None = None,
+    annotate: bool = False,
+) -> Axes:
     """Draw a matrix as colours, with a token for each row and column.
 
     Weights share one scale from 0 to 1; `signed` numbers spread around 0. `rows` and `columns`
     are lists of tokens, or a string of characters; `label` says what the colours mean; with
     `annotate` the numbers are written into the cells.
     """
-    weights, rows, columns = matrix(weights, signed), list(rows), list(columns)
+    weights = matrix(weights, signed)
     if weights.shape != (len(rows), len(columns)):
         size = " × ".join(map(str, weights.shape))
         raise ValueError(f"weights are {size}, tokens {len(rows)} rows × {len(columns)} columns")
     ax, points = room(ax, *weights.shape)
-    look = {"square": True, "linewidths": 0.5 if points > 8 else 0}
+    look: dict[str, Any] = {"square": True, "linewidths": 0.5 if points > 8 else 0}
     look |= {"annot": annotate, "fmt": ".2f", "annot_kws": {"fontsize": 8}}
     look |= {"cbar_kws": {"label": label or "", "shrink": 0.8, "pad": 0.03}}
     look |= {"xticklabels": ticks(columns, points), "yticklabels": ticks(rows, points)}
@@ -67,7 +85,7 @@ def heatmap(weights, rows, columns, ax=None, signed=False, label=None, annotate=
     return ax
 
 
-def room(ax, rows, columns):
+def room(ax: Axes | None, rows: int, columns: int) -> tuple[Axes, float]:
     """Where to draw, a new figure unless `ax` is one, and how many points a cell is wide."""
     if ax is None:
         cell = min(0.42, 5 / max(rows, columns))
@@ -76,14 +94,15 @@ def room(ax, rows, columns):
     return ax, min(box.width / columns, box.height / rows) * 72 / ax.figure.dpi
 
 
-def scale(weights, signed):
+def scale(weights: np.ndarray, signed: bool) -> dict[str, Any]:
+    """Which colours stand for which numbers."""
     if not signed:
-        return {"cmap": "Blues", "vmin": 0, "vmax": 1}
+        return {"cmap": WEIGHTS, "vmin": 0, "vmax": 1}
     reach = float(abs(weights).max()) or 1.0
     return {"cmap": "RdBu_r", "vmin": -reach, "vmax": reach}
 
 
-def matrix(weights, signed):
+def matrix(weights: Any, signed: bool) -> np.ndarray:
     """The weights as an array, if they are a matrix of numbers that the scale can show."""
     weights = array("weights", weights)
     if weights.ndim != 2 or weights.size == 0:
@@ -97,7 +116,7 @@ def matrix(weights, signed):
     return weights
 
 
-def array(name, values):
+def array(name: str, values: Any) -> np.ndarray:
     """Numbers as an array; also tensors, wherever they are, alone or in lists."""
     if hasattr(values, "detach"):
         values = values.detach().cpu().float().numpy()
@@ -109,14 +128,22 @@ def array(name, values):
         raise ValueError(f"{name}: numbers in rows of one length are needed ({error})") from error
 
 
-def ticks(tokens, points, least=11):
+def ticks(tokens: Iterable[Any], points: float, least: int = 11) -> list[str]:
     """Tokens as labels, `least` points apart: some are left blank where they would touch."""
     gap = int(np.ceil(least / max(points, 0.1)))
     visible = [str(token).translate({32: "␣", 10: "⏎", 36: r"\$"}) for token in tokens]
     return [token if place % gap == 0 else "" for place, token in enumerate(visible)]
 
 
-def curves(lines, ax=None, xlabel="", ylabel="", log=False, chance=None, smooth=1):
+def curves(
+    lines: Mapping[Any, Any],
+    ax: Axes | None = None,
+    xlabel: str = "",
+    ylabel: str = "",
+    log: bool = False,
+    chance: int | float | None = None,
+    smooth: int = 1,
+) -> Axes:
     """Draw lines, each named at its end; of several seeds the mean, and each pale behind it.
 
     `lines` maps a label to a list of numbers, to a pair (x, y), or to a list of either, one for
@@ -143,17 +170,17 @@ def curves(lines, ax=None, xlabel="", ylabel="", log=False, chance=None, smooth=
     return ax
 
 
-def colours(labels):
+def colours(labels: Iterable[Any]) -> list[str]:
     """To each family its own colour; to the others, in turn, those that no family needs."""
     own = [COLOURS.get(str(label).lower()) for label in labels]
     spare = iter([colour for colour in FAMILIES.values() if colour not in own])
     return [colour or next(spare, "#222222") for colour in own]
 
 
-def seeds(label, line):
+def seeds(label: Any, line: Any) -> list[Line]:
     """A line as a list of (x, y), one for each seed."""
 
-    def is_list(part):
+    def is_list(part: Any) -> bool:
         sequence = isinstance(part, Sequence) and not isinstance(part, str)
         return getattr(part, "ndim", 0) > 0 or sequence
 
@@ -173,7 +200,7 @@ def seeds(label, line):
     return [(np.arange(1, len(line) + 1), array(name, line))]
 
 
-def mean(label, runs, smooth):
+def mean(label: Any, runs: Sequence[Line], smooth: int) -> Line:
     """The mean over seeds, as far as the shortest goes, and over `smooth` neighbours."""
     shortest = min(len(x) for x, _ in runs)
     x = runs[0][0][:shortest]
@@ -184,7 +211,7 @@ def mean(label, runs, smooth):
     return x[smooth - 1 :], np.convolve(y, np.ones(smooth) / smooth, mode="valid")
 
 
-def name_ends(ax, ends, gap=12):
+def name_ends(ax: Axes, ends: Sequence[tuple[Any, ...]], gap: int = 12) -> None:
     """Write each label at the end of its line; labels keep `gap` points from each other."""
     ax.autoscale_view()
     points, floor = 72 / ax.figure.dpi, ax.get_ylim()[0]
@@ -200,5 +227,5 @@ def name_ends(ax, ends, gap=12):
         placed[place] = min(placed[place], ceiling)
         ceiling = placed[place] - gap
     for (label, colour, *_), place, shift in zip(ends, places, placed - heights, strict=True):
-        at = {"xytext": (7, shift), "textcoords": "offset points", "annotation_clip": False}
-        ax.annotate(label, place, va="center", color=colour, **at)
+        at: dict[str, Any] = {"xytext": (7, shift), "textcoords": "offset points"}
+        ax.annotate(label, place, va="center", color=colour, annotation_clip=False, **at)

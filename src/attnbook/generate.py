@@ -3,6 +3,7 @@
 Every function takes logits or a callable that returns them; none knows what the model is made of.
 """
 
+import math
 from collections.abc import Callable
 from functools import reduce
 from typing import Any
@@ -51,6 +52,18 @@ def top_p(p: float) -> Callable[[Logits], Logits]:
         return logits if p == 1 else logits.masked_fill(drop, -torch.inf)
 
     return keep
+
+
+def min_p(share: float) -> Callable[[Logits], Logits]:
+    """Tokens at least `share` times as likely as the likeliest stay: few where it is sure, many
+    where it is not. Nguyen et al. 2024, section 3."""
+    if not 0 <= share <= 1:
+        raise ValueError(f"a share of the largest probability is in [0, 1]; got {share}")
+    # log p is logits + a constant, so a share of the largest p is a distance from the largest logit
+    least = math.log(share) if share else -math.inf
+    return lambda logits: logits.masked_fill(
+        logits < logits.amax(-1, keepdim=True) + least, -torch.inf
+    )
 
 
 def sample(

@@ -6,13 +6,11 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from attnbook.attention import MultiHeadAttention
+from attnbook.attention import Attention
 
 
 @contextmanager
-def watch(
-    model: nn.Module, kind: type[nn.Module] = MultiHeadAttention
-) -> Iterator[dict[str, Tensor]]:
+def watch(model: nn.Module, kind: type[nn.Module] = Attention) -> Iterator[dict[str, Tensor]]:
     """Inside this context the weights of every attention are kept: name → (B, H, Tq, Tk).
 
     The names are those of `model.named_modules()`; a layer called again replaces its entry. Another
@@ -33,7 +31,7 @@ def watch(
 
 
 @contextmanager
-def without_heads(layer: MultiHeadAttention, heads: Collection[int]) -> Iterator[None]:
+def without_heads(layer: Attention, heads: Collection[int]) -> Iterator[None]:
     """Inside this context the outputs of these heads are zeros before they are mixed.
 
     Michel et al. 2019, section 2.3.

@@ -1,9 +1,11 @@
 """Normalisation: give each vector a standard size, whatever the layers before made of it."""
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from attnbook.rotary import Rotate
 
 
 def layer_norm(
@@ -29,11 +31,15 @@ def rms_norm(
 
 
 class LayerNorm(nn.Module):
-    """`layer_norm` with its learned gain and shift, computed by torch's fused kernel."""
+    """`layer_norm` with its learned gain and shift, computed by torch's fused kernel.
 
-    def __init__(self, width: int, eps: float = 1e-5):
+    Without `shift` nothing is added, as in nanoGPT or Cohere's models.
+    """
+
+    def __init__(self, width: int, eps: float = 1e-5, shift: bool = True):
         super().__init__()
-        self.gain, self.shift = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+        self.gain = nn.Parameter(torch.ones(width))
+        self.shift = nn.Parameter(torch.zeros(width)) if shift else None
         self.eps = eps
 
     def forward(self, x: Float[Tensor, "*batch C"]) -> Float[Tensor, "*batch C"]:
@@ -42,31 +48,38 @@ class LayerNorm(nn.Module):
 
 
 class RMSNorm(nn.Module):
-    """`rms_norm` with its learned gain, computed by torch's kernel."""
+    """`rms_norm` with its learned gain, computed by torch's kernel.
 
-    def __init__(self, width: int, eps: float = 1e-6):
+    The gain is `offset` + what is learned: with an offset of 1 weight decay pulls it to 1, not to 0
+    (Gemma, Qwen3-Next).
+    """
+
+    def __init__(self, width: int, eps: float = 1e-6, offset: float = 0.0):
         super().__init__()
-        self.gain, self.eps = nn.Parameter(torch.ones(width)), eps
+        self.gain = nn.Parameter(torch.full((width,), 1.0 - offset))
+        self.eps, self.offset = eps, offset
 
     def forward(self, x: Float[Tensor, "*batch C"]) -> Float[Tensor, "*batch C"]:
         check_width(x, self.gain)
-        return F.rms_norm(x, self.gain.shape, self.gain.to(x.dtype), self.eps)
+        gain = self.gain + self.offset if self.offset else self.gain
+        return F.rms_norm(x, self.gain.shape, gain.to(x.dtype), self.eps)
 
 
 class QKNorm(nn.Module):
     """Queries and keys get a standard size before they meet: no weights make their scores explode.
 
     Pass it to MultiHeadAttention as `rotate`: `norm` works on each head's queries and keys, then
-    `rotate` turns them, if there is one. The norm's gain is the same for both; Qwen3 and others
-    learn two. Henry et al. 2020; Dehghani et al. 2023, section 2.
+    `rotate` turns them, if there is one. The norm's gain is the same for both; for two of them, as
+    in Qwen3, give `Projection` a `q_norm` and a `k_norm`. Henry et al. 2020; Dehghani et al. 2023,
+    section 2.
     """
 
-    def __init__(self, norm: nn.Module, rotate: nn.Module | None = None):
+    def __init__(self, norm: nn.Module, rotate: Rotate | None = None):
         super().__init__()
         self.norm, self.rotate = norm, rotate
 
     def forward(
-        self, x: Float[Tensor, "*batch T D"], start: int = 0
+        self, x: Float[Tensor, "*batch T D"], start: int | Int[Tensor, "..."] = 0
     ) -> Float[Tensor, "*batch T D"]:
         x = self.norm(x)
         return x if self.rotate is None else self.rotate(x, start)

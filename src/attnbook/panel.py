@@ -4,6 +4,8 @@ import base64
 import html
 import io
 import sys
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import ipywidgets
 import matplotlib.pyplot as plt
@@ -14,8 +16,7 @@ VIEW = "application/vnd.jupyter.widget-view+json"
 class Panel:
     """Controls, and the figure that `draw` makes of their values."""
 
-    def __init__(self, draw, controls):
-        check(draw, controls)
+    def __init__(self, draw: Callable[..., Any], controls: Mapping[str, Any]):
         self.draw, self.controls = draw, controls
         for name, control in controls.items():
             control.description = control.description or name
@@ -33,10 +34,12 @@ class Panel:
         )
 
     @property
-    def values(self) -> dict:
+    def values(self) -> dict[str, Any]:
+        """What the controls stand at."""
         return {name: control.value for name, control in self.controls.items()}
 
-    def redraw(self, _):
+    def redraw(self, _: object) -> None:
+        """Draw anew, as a control was moved; an error takes the figure's place."""
         self.message.value = "computing …"
         try:
             self.image.value, _ = png(self.draw, self.values)
@@ -47,10 +50,10 @@ class Panel:
             self.image.layout.visibility = "visible"
             self.message.value = ""
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return self.text
 
-    def _repr_mimebundle_(self, **_):
+    def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
         """The live view and the still. On Colab the view alone: it is not documented which of
         the two would be shown."""
         view = {"version_major": 2, "version_minor": 0, "model_id": self.box.model_id}
@@ -60,16 +63,18 @@ class Panel:
         return bundle
 
 
-def panel(draw, **controls) -> Panel:
+def panel(draw: Any, **controls: Any) -> Panel:
     """Let the reader move `controls` and see the figure that `draw(**values)` makes of them.
 
     Each control is an ipywidgets widget. The first figure is drawn with the values they have;
     it is the picture that remains on a page without Python.
     """
+    check(draw, controls)
     return Panel(draw, controls)
 
 
-def check(draw, controls):
+def check(draw: object, controls: Mapping[str, object]) -> None:
+    """A ValueError unless `draw` can be called and each control has a value."""
     if not callable(draw):
         kind = type(draw).__name__
         raise ValueError(f"draw is of type {kind}; a function that returns a figure is needed")
@@ -81,7 +86,7 @@ def check(draw, controls):
             raise ValueError(f"the control {name} is of type {kind}, not a widget with a value")
 
 
-def png(draw, values):
+def png(draw: Callable[..., Any], values: Mapping[str, Any]) -> tuple[bytes, int]:
     """The figure as PNG bytes, and its width on the page. None stays open, whatever `draw` does."""
     before = set(plt.get_fignums())
     try:

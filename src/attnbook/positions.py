@@ -11,27 +11,24 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from attnbook.frequencies import frequencies
+from attnbook.masks import at_least_one, check_last
+from attnbook.rotary import Rotary as Rotary  # taught as one of the ways to say a position
+from attnbook.step import once
 
-def frequencies(
-    width: int, base: float = 10_000.0, device: torch.device | None = None
-) -> Float[Tensor, " half"]:
-    """How fast each pair of coordinates turns, in radians a position: 1 down to nearly 1/base.
-
-    Vaswani et al. 2017, section 3.5.
-    """
-    if width < 2 or width % 2:
-        raise ValueError(f"sine and cosine come in pairs: the width is even, not {width}")
-    return base ** (-torch.arange(0, width, 2, device=device) / width)
+Where = int | Int[Tensor, " _"]  # how many, or the positions themselves
 
 
 def sinusoidal(
-    positions: Float[Tensor, " T"] | Int[Tensor, " T"], width: int, base: float = 10_000.0
-) -> Float[Tensor, "T C"]:
+    positions: Float[Tensor, "*batch T"] | Int[Tensor, "*batch T"],
+    width: int,
+    base: float = 10_000.0,
+) -> Float[Tensor, "*batch T C"]:
     """A position as the hands of width/2 clocks: sine in even coordinates, cosine in odd ones.
 
     Vaswani et al. 2017, section 3.5.
     """
-    angles = positions[:, None] * frequencies(width, base, positions.device)  # (T C/2)
+    angles = positions[..., None] * frequencies(width, base, positions.device)  # (… T C/2)
     return torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)
 
 
@@ -59,26 +56,49 @@ def resized(
     return F.interpolate(grid, new, mode="bicubic", antialias=True).flatten(2)[0].T
 
 
-class Sinusoidal(nn.Module):
+class Weightless(nn.Module):
+    """A part without weights that still knows its device and its precision."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("here", torch.zeros(()), persistent=False)
+
+    def _load_from_state_dict(self, *what: object) -> None:
+        """A model built without memory (meta) that is assigned weights has a place from then on."""
+        if self.here.is_meta:
+            self.here = torch.zeros_like(self.here, device=torch.get_default_device())
+        super()._load_from_state_dict(*what)
+
+
+class Sinusoidal(Weightless):
     """`sinusoidal` for positions start, start + 1, …: nothing to learn, no longest sequence."""
+
+    limit = None
 
     def __init__(self, width: int, base: float = 10_000.0):
         super().__init__()
         self.width, self.base = width, base
         frequencies(width, base)  # says at once if the width is odd
-        self.register_buffer("here", torch.zeros(0), persistent=False)  # device and dtype
 
     def forward(self, T: int, start: int = 0) -> Float[Tensor, "T C"]:
-        positions = torch.arange(start, start + T, device=self.here.device)
+        return self.at(torch.arange(start, start + T, device=self.here.device))
+
+    def at(self, positions: Int[Tensor, "*batch T"]) -> Float[Tensor, "*batch T C"]:
+        """The same for any positions, such as those of rows that are padded on the left."""
         return sinusoidal(positions, self.width, self.base).to(self.here.dtype)
 
 
 class Learned(nn.Module):
-    """One learned vector a position, up to a longest sequence: beyond it nothing was learned."""
+    """One learned vector per position, up to a longest sequence: beyond it nothing was learned."""
 
     def __init__(self, limit: int, width: int):
         super().__init__()
         self.table = nn.Parameter(0.02 * torch.randn(limit, width))
+
+    @property
+    def limit(self) -> int:
+        """How many positions there are."""
+        return len(self.table)
 
     def forward(self, T: int, start: int = 0) -> Float[Tensor, "T C"]:
         if start + T > len(self.table):
@@ -88,30 +108,15 @@ class Learned(nn.Module):
             )
         return self.table[start : start + T]
 
-
-class Rotary(nn.Module):
-    """Turns pairs of coordinates by an angle proportional to the position.
-
-    The dot product of a turned query and a turned key depends on their distance only. Coordinate i
-    is paired with i + D/2. Su et al. 2021, section 3.2 (there the pairs are neighbours).
-    """
-
-    def __init__(self, D: int, base: float = 10_000.0):
-        super().__init__()
-        self.D, self.base = D, base
-        frequencies(D, base)  # says at once if the width is odd
-
-    def forward(
-        self, x: Float[Tensor, "*batch T D"], start: int = 0
-    ) -> Float[Tensor, "*batch T D"]:
-        T, D = x.shape[-2:]
-        if D != self.D:
-            raise ValueError(f"heads have width {D}, this rotation has width {self.D}")
-        positions = torch.arange(start, start + T, device=x.device)
-        angles = positions[:, None] * frequencies(D, self.base, x.device)  # (T D/2)
-        a, b = x.chunk(2, -1)
-        cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
-        return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+    def at(self, positions: Int[Tensor, "*batch T"]) -> Float[Tensor, "*batch T C"]:
+        """The vectors of any positions, such as those of rows that are padded on the left."""
+        try:
+            return F.embedding(positions, self.table)
+        except IndexError as error:
+            raise ValueError(
+                f"positions {int(positions.min())} to {int(positions.max())} are not all in the "
+                f"table of {len(self.table)} positions"
+            ) from error
 
 
 class RelativeBias(nn.Module):
@@ -148,30 +153,59 @@ class RelativeBias(nn.Module):
         wide = (near + (ratio * (buckets - near)).long()).clamp(max=buckets - 1)
         return first + torch.where(far < near, far, wide)
 
-    def forward(self, Tq: int, Tk: int) -> Float[Tensor, "H Tq Tk"]:
-        """The queries are the last Tq of the Tk positions."""
-        return self.table[self.bucket(distances(Tq, Tk, self.table.device))].permute(2, 0, 1)
+    def forward(self, queries: Where, keys: Where) -> Float[Tensor, "H Tq Tk"]:
+        """For so many queries, the last of so many keys; or for queries and keys at positions."""
+        device = self.table.device
+        key = ("buckets", queries, keys, len(self.table), self.limit, self.both_ways, device)
+        rows = once(key, lambda: self.bucket(distances(queries, keys, device)))
+        return self.table[rows].permute(2, 0, 1)
 
 
-class Alibi(nn.Module):
+class Alibi(Weightless):
     """A penalty that grows with the distance, steeper in one head than in the next; not learned.
 
-    Press et al. 2022, section 3: slopes 2^(−8/H), 2^(−16/H), … for H heads.
+    Press et al. 2022, section 3: slopes 2^(−8/H), 2^(−16/H), … for H heads. If H is no power of 2,
+    `published` has the slopes of the published models: those of the power of 2 below H, then every
+    other one of the next power, as in the authors' code and in BLOOM.
     """
 
-    def __init__(self, heads: int):
+    def __init__(self, heads: int, published: bool = False):
         super().__init__()
-        slopes = 2.0 ** (-8 * torch.arange(1, heads + 1) / heads)
-        self.register_buffer("slopes", slopes, persistent=False)
+        self.heads, self.rule = heads, published_slopes if published else alibi_slopes
+        self.rule(heads)  # says at once if there is no head
 
-    def forward(self, Tq: int, Tk: int) -> Float[Tensor, "H Tq Tk"]:
-        """The queries are the last Tq of the Tk positions."""
-        return -self.slopes[:, None, None] * distances(Tq, Tk, self.slopes.device).abs()
+    @property
+    def slopes(self) -> Float[Tensor, " H"]:
+        """How much one position of distance costs in each head; computed, so never loaded."""
+        return self.rule(self.heads, self.here.device).to(self.here.dtype)
+
+    def forward(self, queries: Where, keys: Where) -> Float[Tensor, "H Tq Tk"]:
+        """For so many queries, the last of so many keys; or for queries and keys at positions."""
+        distance = distances(queries, keys, self.here.device).abs()
+        return -self.slopes[:, None, None] * distance
 
 
-def distances(Tq: int, Tk: int, device: torch.device | None = None) -> Int[Tensor, "Tq Tk"]:
-    """The key's position minus the query's; the queries are the last Tq of the Tk positions."""
-    if Tk < Tq:
-        raise ValueError(f"{Tq} queries cannot be the last of {Tk} positions")
-    key = torch.arange(Tk, device=device)
-    return key - key[Tk - Tq :, None]
+def alibi_slopes(heads: int, device: torch.device | None = None) -> Float[Tensor, " H"]:
+    """2^(−8/H), 2^(−16/H), …, 2^(−8). Press et al. 2022, section 3."""
+    at_least_one("a number of heads", heads)
+    return 2.0 ** (-8 * torch.arange(1, heads + 1, device=device, dtype=torch.float32) / heads)
+
+
+def published_slopes(heads: int, device: torch.device | None = None) -> Float[Tensor, " H"]:
+    """The slopes of published models, also if the number of heads is no power of 2."""
+    at_least_one("a number of heads", heads)
+    power = 2 ** int(math.log2(heads))
+    between = alibi_slopes(2 * power, device)[::2][: heads - power]
+    return torch.cat((alibi_slopes(power, device), between))
+
+
+def distances(
+    queries: Where, keys: Where, device: torch.device | None = None
+) -> Int[Tensor, "Tq Tk"]:
+    """The key's position minus the query's: for so many queries, the last of so many keys, or for
+    queries and keys at positions."""
+    if isinstance(keys, Tensor):
+        return keys - queries[:, None]
+    check_last(queries, keys)
+    key = torch.arange(keys, device=device)
+    return key - key[keys - queries :, None]

@@ -4,17 +4,17 @@ Defaults are the published sizes. Two models differ in what their recipes differ
 """
 
 import math
-from collections.abc import Callable
 from functools import partial
 
-import torch
 from torch import nn
 
-from attnbook.attention import MultiHeadAttention
+from attnbook.attention import Attention, MultiHeadAttention
 from attnbook.block import Block, CrossBlock, PostNorm, PreNorm, Stack
 from attnbook.feedforward import MLP, MixtureOfExperts, SwiGLU, swiglu_hidden
+from attnbook.initial import initialise, normal, tied, xavier
 from attnbook.norms import LayerNorm, RMSNorm
 from attnbook.positions import Learned, Rotary, Sinusoidal
+from attnbook.projection import SplitProjection
 from attnbook.transformer import Embed, EncoderDecoder, LanguageModel, MaskedLanguageModel
 from attnbook.vit import ClassToken, Patches, VisionTransformer, grid_of
 
@@ -37,6 +37,10 @@ def vaswani_2017(
     def attention():
         return post(MultiHeadAttention(width, heads))
 
+    def cross_attention():
+        maps = [nn.Linear(width, width) for _ in range(3)]
+        return post(Attention(SplitProjection(heads, *maps), nn.Linear(width, width)))
+
     def feedforward():
         return post(MLP(width, hidden, nn.ReLU()))
 
@@ -46,7 +50,8 @@ def vaswani_2017(
     source = embed(source_V)
     target = source if target_V is None else embed(target_V)
     encoder = Stack([Block(attention(), feedforward()) for _ in range(depth)])
-    decoder = Stack([CrossBlock(attention(), attention(), feedforward()) for _ in range(depth)])
+    blocks = [CrossBlock(attention(), cross_attention(), feedforward()) for _ in range(depth)]
+    decoder = Stack(blocks)
     model = EncoderDecoder(source, encoder, target, decoder, tied(target))
     return initialise(model, xavier, embedding_std=width**-0.5)
 
@@ -112,7 +117,7 @@ def llama(
 ) -> LanguageModel:
     """Touvron et al. 2023, section 2.2 and table 2, "7B". `kv_heads` fewer than `heads` and a
     larger `base` make it Llama 2's 70B and Llama 3."""
-    hidden = hidden or swiglu_hidden(width, multiple=256)
+    hidden = swiglu_hidden(width, multiple=256) if hidden is None else hidden
 
     def pre(part):
         return PreNorm(part, RMSNorm(width))
@@ -163,6 +168,7 @@ def vit(
     channels: int = 3,
     dropout: float = 0.1,
     pool: nn.Module | None = None,
+    hidden: int | None = None,
 ) -> VisionTransformer:
     """Dosovitskiy et al. 2021, table 1, "Base": 86 million parameters, and 0.8 for 1000 classes.
     It has a class token unless another `pool` is given."""
@@ -172,48 +178,13 @@ def vit(
         return PreNorm(part, norm(), dropout)
 
     def block():
-        return Block(pre(MultiHeadAttention(width, heads)), pre(MLP(width, 4 * width, nn.GELU())))
+        return Block(pre(MultiHeadAttention(width, heads)), pre(MLP(width, hidden, nn.GELU())))
 
-    pool = pool or ClassToken(width)
+    hidden = 4 * width if hidden is None else hidden
+    pool = ClassToken(width) if pool is None else pool
     rows, columns = grid_of(image, patch)
     positions = Learned(rows * columns + pool.extra, width)
     body = Stack([block() for _ in range(depth)], norm())
     patches, to_class = Patches(patch, width, channels), nn.Linear(width, classes)
     model = VisionTransformer(image, patches, pool, positions, body, to_class, dropout)
     return initialise(model, normal)
-
-
-def tied(embed: Embed, bias: bool = False) -> nn.Linear:
-    """A map to the vocabulary whose matrix is the embedding's own. Press and Wolf 2017."""
-    V, width = embed.tokens.weight.shape
-    to_vocab = nn.Linear(width, V, bias=bias)
-    to_vocab.weight = embed.tokens.weight
-    return to_vocab
-
-
-def initialise(model: nn.Module, matrix: Callable, embedding_std: float = 0.02) -> nn.Module:
-    """Random starting values: `matrix(name, weight)` for linear maps, zeros for their biases."""
-    for name, part in model.named_modules():
-        if isinstance(part, nn.Linear):
-            matrix(name, part.weight)
-            if part.bias is not None:
-                nn.init.zeros_(part.bias)
-    for part in model.modules():  # after the linear maps: a tied matrix is an embedding's
-        if isinstance(part, nn.Embedding):
-            nn.init.normal_(part.weight, std=embedding_std)
-    return model
-
-
-def xavier(name: str, weight: torch.Tensor) -> None:
-    """As large going out as coming in. Glorot and Bengio 2010, equation 16."""
-    for part in weight.chunk(3) if name.endswith("to_qkv") else (weight,):
-        nn.init.xavier_uniform_(part)
-
-
-def normal(name: str, weight: torch.Tensor, depth: int | None = None, std: float = 0.02) -> None:
-    """Small normal numbers; with `depth`, smaller where a part is added to the residual path.
-
-    Radford et al. 2019, section 2.3: 1/√N for N residual layers, two in each block.
-    """
-    added = depth is not None and name.endswith(("to_out", "down"))
-    nn.init.normal_(weight, std=std / math.sqrt(2 * depth) if added else std)

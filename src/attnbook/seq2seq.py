@@ -1,9 +1,9 @@
-"""Sequence to sequence: an encoder, and a decoder with one context for all steps or one a step.
+"""Sequence to sequence: an encoder, and a decoder with one context for all steps or one per step.
 
 The two models of the comparison, `cho_2014` and `bahdanau_2015`, differ in one part: the context.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -129,7 +129,8 @@ class Decoder(nn.Module):
     ) -> tuple[Float[Tensor, "B Tq V"], Float[Tensor, "B Tq Tk"] | None]:
         """Teacher forcing: at each step the true previous token is given, not the model's own."""
         state = self.start(memory)
-        features, maps = [], []
+        features: list[Tensor] = []
+        maps: list[Any] = []  # of a decoder without attention: None
         for y in self.embed(target_in).unbind(1):
             feature, state, weights = self.step(y, state, memory)
             features.append(feature)
@@ -172,7 +173,9 @@ class Seq2Seq(nn.Module):
         memory = self.encoder(source, source_mask)
         state = self.decoder.start(memory)
         y = source.new_full((len(source),), begin)
-        tokens, maps, done = [], [], torch.zeros_like(y, dtype=torch.bool)
+        tokens: list[Tensor] = []
+        maps: list[Any] = []
+        done = torch.zeros_like(y, dtype=torch.bool)
         while len(tokens) < limit and not done.all():
             feature, state, weights = self.decoder.step(self.decoder.embed(y), state, memory)
             y = self.decoder.to_vocab(feature).argmax(-1).masked_fill(done, end)

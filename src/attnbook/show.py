@@ -3,11 +3,12 @@
 import inspect
 import re
 import textwrap
+from typing import Any
 
 from IPython.display import display
 
 
-def show(*things):
+def show(*things: Any) -> None:
     """Display the source of functions, methods and classes as it stands in the module."""
     if not things:
         raise ValueError("nothing to show; pass a function or a class: show(attend)")
@@ -15,7 +16,7 @@ def show(*things):
     display({"text/markdown": text, "text/plain": text}, raw=True)
 
 
-def fenced(thing):
+def fenced(thing: Any) -> str:
     """The source as Markdown: its full name, then a fence long enough for what is inside."""
     if not (inspect.isclass(thing) or inspect.isroutine(thing)):
         kind = type(thing).__name__

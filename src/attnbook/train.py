@@ -1,23 +1,42 @@
 """Training: one loop, short enough to read aloud, and the schedules and losses that go with it."""
 
 import math
+from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
+from torch.optim import Adam, Optimizer
 
-from attnbook.history import History, NonFiniteLoss
-from attnbook.run import Run
+from attnbook.training.history import History, NonFiniteLoss
+from attnbook.training.plan import Evaluate, Limit, Plan, Schedule, Whole
+from attnbook.training.run import Run
 
-__all__ = ["History", "NonFiniteLoss", "constant", "cosine", "parameters", "token_loss", "train"]
+__all__ = [
+    "History",
+    "NonFiniteLoss",
+    "constant",
+    "cosine",
+    "parameters",
+    "token_loss",
+    "train",
+    "trapezoid",
+]
 
 
 # fmt: off
-def train(model, sampler, loss, *, steps, lr=1e-3, optimizer=None, schedule=None, clip=1.0,
-          seed=0, evaluate=None, every=100, seconds=None, checkpoint=None,
-          precision=nullcontext, progress=True) -> History:
+def train(
+    model: nn.Module, sampler: Callable[[torch.Generator], Any], loss: Callable[[Any, Any], Any], *,
+    steps: Whole, lr: int | float = 1e-3, optimizer: Optimizer | None = None,
+    schedule: Schedule | None = None, clip: Limit = 1.0, seed: Whole = 0,
+    evaluate: Evaluate | None = None, every: Whole = 100, seconds: Limit = None,
+    checkpoint: str | Path | None = None, precision: Callable[[], Any] = nullcontext,
+    progress: bool = True,
+) -> History:
     """Improve `model` by `steps` small steps downhill, and return the `History` of them.
 
     `sampler(generator)` draws a batch, `loss(model, batch)` turns it into one number.
@@ -26,10 +45,10 @@ def train(model, sampler, loss, *, steps, lr=1e-3, optimizer=None, schedule=None
     end, `evaluate(model)` is recorded and the file `checkpoint` written: the same call then
     resumes. `seconds` limits the time spent on steps. Ctrl-C ends it after the current step.
     """
-    optimizer = optimizer or torch.optim.Adam(model.parameters(), lr=lr)
-    with Run(model, optimizer, schedule or constant(), steps=steps, clip=clip, seed=seed,
-             evaluate=evaluate, every=every, seconds=seconds, checkpoint=checkpoint,
-             progress=progress) as run:
+    plan = Plan(steps, schedule or constant(), seed, clip, every, seconds, evaluate, checkpoint,
+                progress)
+    optimizer = optimizer or Adam(model.parameters(), lr=lr)
+    with Run(model, optimizer, plan) as run:
         while run.goes_on():                    # evaluates and saves when it is time
             batch = run.to_device(sampler(run.generator))
             with precision():                   # on a GPU: here.autocast
@@ -44,12 +63,12 @@ def train(model, sampler, loss, *, steps, lr=1e-3, optimizer=None, schedule=None
 # fmt: on
 
 
-def constant():
+def constant() -> Schedule:
     """A schedule that leaves the rate alone."""
     return lambda step: 1.0
 
 
-def cosine(steps, warmup=0, floor=0.1):
+def cosine(steps: int, warmup: int = 0, floor: int | float = 0.1) -> Schedule:
     """A schedule: up in a straight line for `warmup` steps, then down half a cosine to `floor`.
 
     Loshchilov and Hutter 2017 (SGDR), equation 5, without restarts.
@@ -59,11 +78,28 @@ def cosine(steps, warmup=0, floor=0.1):
     if not 0 <= floor <= 1:
         raise ValueError(f"floor is {floor}; a factor from 0 to 1 is needed")
 
-    def factor(step):
+    def factor(step: int) -> float:
         if step < warmup:
             return (step + 1) / warmup
         done = min(1.0, (step - warmup) / max(1, steps - warmup - 1))
         return floor + (1 - floor) * (1 + math.cos(math.pi * done)) / 2
+
+    return factor
+
+
+def trapezoid(steps: int, warmup: int = 0, decay: int | None = None) -> Schedule:
+    """A schedule: up for `warmup` steps, full rate, and straight down to 0 over the last `decay`.
+
+    Known as warm-up, stable, decay: WSD. The decay, a fifth of all steps unless given, may start
+    from any point of the plateau, so one long run serves every budget. Hu et al. 2024 (MiniCPM),
+    section 4.
+    """
+    decay = steps // 5 if decay is None else decay
+    if min(warmup, decay) < 0 or warmup + decay > steps:
+        raise ValueError(f"warmup of {warmup} and decay of {decay} do not fit into {steps} steps")
+
+    def factor(step: int) -> float:
+        return max(0.0, min(1.0, (step + 1) / max(1, warmup), (steps - step) / (decay + 1)))
 
     return factor
 

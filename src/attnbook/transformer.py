@@ -6,19 +6,21 @@ Three families use the same parts: a decoder alone (`LanguageModel`), an encoder
 
 from collections.abc import Sequence
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attnbook.attention import causal_mask
 from attnbook.block import Stack
-from attnbook.cache import KVCache
+from attnbook.cache import CrossCache, Kept
+from attnbook.masks import Mask, causal, check_mask, padding
 
 
 class Embed(nn.Module):
     """A vector for each token: what it is, times `scale`, plus where it stands.
 
-    `positions(T, start)` gives the second part; without it only the blocks can know the order.
-    Vaswani et al. 2017, sections 3.4 and 3.5, where `scale` is √width.
+    `positions(T, start)` gives the second part, `positions.at(where)` for positions in any order;
+    without it only the blocks can know the order. Vaswani et al. 2017, sections 3.4 and 3.5, where
+    `scale` is √width.
     """
 
     def __init__(
@@ -32,15 +34,27 @@ class Embed(nn.Module):
     ):
         super().__init__()
         self.tokens, self.positions = nn.Embedding(V, width), positions
-        self.scale, self.norm = scale, norm or nn.Identity()
+        self.scale, self.norm = scale, nn.Identity() if norm is None else norm
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, tokens: Int[Tensor, "B T"], start: int = 0) -> Float[Tensor, "B T C"]:
-        """The first token stands at position `start`."""
-        check_tokens(tokens, self.tokens.num_embeddings)
-        x = self.scale * self.tokens(tokens)
+    @property
+    def limit(self) -> int | None:
+        """How many positions there are vectors for; None if for any number."""
+        return getattr(self.positions, "limit", None)
+
+    def forward(
+        self, tokens: Int[Tensor, "B T"], start: int | Int[Tensor, "..."] = 0
+    ) -> Float[Tensor, "B T C"]:
+        """`start` is the position of the first token, or the positions of all, (T,) or (B, T)."""
+        try:
+            x = self.scale * self.tokens(tokens)
+        except IndexError:  # looked up first, checked afterwards: no number is read back for it
+            check_tokens(tokens, self.tokens.num_embeddings)
+            raise
         if self.positions is not None:
-            x = x + self.positions(tokens.shape[1], start)
+            counted = not isinstance(start, Tensor)
+            there = self.positions(tokens.shape[1], start) if counted else self.positions.at(start)
+            x = x + there
         return self.dropout(self.norm(x))
 
 
@@ -55,24 +69,38 @@ class LanguageModel(nn.Module):
         self.embed, self.body, self.to_vocab = embed, body, to_vocab
 
     def forward(
-        self, tokens: Int[Tensor, "B T"], caches: Sequence[KVCache] | None = None
+        self,
+        tokens: Int[Tensor, "B T"],
+        caches: Sequence[Kept] | None = None,
+        mask: Mask | None = None,
+        positions: Int[Tensor, "*rows T"] | None = None,
     ) -> Float[Tensor, "B T V"]:
-        """Logits of the token after each position. With `caches`, `tokens` are the new."""
-        start = caches[0].length if caches else 0
-        T = tokens.shape[1]
-        # The only position, or the newest, may see everything: it needs no mask.
-        mask = causal_mask(T, start + T, tokens.device) if T > 1 else None
-        return self.to_vocab(self.body(self.embed(tokens, start), mask=mask, caches=caches))
+        """Logits of the token after each position. With `caches`, `tokens` are the new.
+
+        `mask` allows less than the past: a pattern such as `document(ids)`, or True at tokens and
+        False at padding, (B, Tk), those in the caches included; then each row counts its own
+        tokens. `positions` says where the tokens stand, if not one after the other.
+        """
+        start = seen_by(caches)
+        named = {}
+        if isinstance(mask, Tensor):
+            positions = own_positions(mask, start, tokens) if positions is None else positions
+            mask = padding(mask)
+        if positions is not None:
+            start, named = positions, {"positions": positions}
+        x = vectors(self.embed, tokens, start)
+        look = causal if mask is None else causal & mask
+        return self.to_vocab(self.body(x, mask=look, caches=caches, **named))
 
     @property
     def limit(self) -> int | None:
         """How many positions the model has learned; None if it can read on and on."""
-        table = getattr(self.embed.positions, "table", None)
-        return None if table is None else len(table)
+        return getattr(self.embed, "limit", None)
 
-    def caches(self) -> list[KVCache]:
-        """An empty cache for each block: hand them to every call for the same sequences."""
-        return [KVCache() for _ in self.body.blocks]
+    def caches(self, room: int | None = None) -> list[Kept]:
+        """An empty cache for each block: hand them to every call for the same sequences. With
+        `room` for so many positions they keep their shape, and a step of generation compiles."""
+        return self.body.caches(room)
 
 
 class MaskedLanguageModel(nn.Module):
@@ -130,13 +158,50 @@ class EncoderDecoder(nn.Module):
         target_in: Int[Tensor, "B Tq"],
         memory: Float[Tensor, "B Tk C"],
         source_mask: Bool[Tensor, "B Tk"],
+        caches: Sequence[CrossCache] | None = None,
     ) -> Float[Tensor, "B Tq V"]:
         """Logits of the token after each target token. Padding at the end needs no mask here:
-        it comes later than every real token."""
-        mask = causal_mask(target_in.shape[1], device=target_in.device)
-        x = self.target_embed(target_in)
-        x = self.decoder(x, memory, mask=mask, memory_mask=over_keys(source_mask))
-        return self.to_vocab(x)
+        it comes later than every real token. With `caches`, `target_in` are the new tokens."""
+        x = vectors(self.target_embed, target_in, seen_by(caches))
+        look = {"mask": causal, "memory_mask": over_keys(source_mask)}
+        return self.to_vocab(self.decoder(x, memory, caches=caches, **look))
+
+    @property
+    def limit(self) -> int | None:
+        """How many positions of a target the model has learned; None if it can write on and on."""
+        return getattr(self.target_embed, "limit", None)
+
+    def caches(self, room: int | None = None) -> list[Kept]:
+        """An empty cache for each block of the decoder; as `LanguageModel.caches`."""
+        return self.decoder.caches(room)
+
+
+def vectors(embed: nn.Module, tokens: Tensor, start: int | Tensor) -> Float[Tensor, "B T C"]:
+    """What `embed` makes of the tokens; torch's own does not ask where they stand."""
+    if isinstance(embed, nn.Embedding):
+        return embed(tokens)
+    if isinstance(start, Tensor) and start.dim() == 0:  # of the first token: nobody reads it
+        start = start + torch.arange(tokens.shape[1], device=tokens.device)
+    return embed(tokens, start)
+
+
+def seen_by(caches: Sequence[Kept] | None) -> int | Int[Tensor, ""]:
+    """How many positions the caches have seen: as many as the one that has seen most, for a block
+    without attention leaves its own empty."""
+    lengths = [cache.length for cache in caches or []]
+    if any(isinstance(length, Tensor) for length in lengths):
+        return torch.stack([length for length in lengths if isinstance(length, Tensor)]).amax()
+    return max(lengths, default=0)
+
+
+def own_positions(
+    there: Bool[Tensor, "B Tk"], start: int | Int[Tensor, ""], tokens: Int[Tensor, "B T"]
+) -> Int[Tensor, "B T"]:
+    """Where the tokens from `start` on stand among the tokens of their row, padding not counted."""
+    B, T = tokens.shape
+    check_mask(there, (B, there.shape[-1] if isinstance(start, Tensor) else start + T))
+    new = start + torch.arange(T, device=tokens.device)
+    return (there.long().cumsum(-1) - 1).clamp(min=0)[:, new]
 
 
 def over_keys(mask: Bool[Tensor, "B T"] | None) -> Bool[Tensor, "B 1 T"] | None:

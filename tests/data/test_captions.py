@@ -16,7 +16,7 @@ def dice(seed):
 def test_a_caption_says_what_is_in_the_picture_and_fits_no_other(B, seed):
     batch = captions.captioned(B, captions.TRAINING)(dice(seed))
     assert batch.images.shape == (B, 3, captions.SIZE, captions.SIZE)
-    said = [captions.words(row) for row in batch.captions]
+    said = [captions.sentence(row) for row in batch.captions]
     assert len(set(said)) == B
     for words, (colour, shape, place) in zip(said, batch.kinds.tolist(), strict=True):
         colour, place = list(captions.COLOURS)[colour], list(captions.PLACES)[place]
@@ -56,15 +56,15 @@ def test_the_answer_to_a_question_is_a_word_of_the_caption(seed):
     aspects = {"colour": list(captions.COLOURS), "shape": captions.SHAPES}
     aspects["place"] = list(captions.PLACES)
     for question, answer in zip(batch.questions, batch.answers, strict=True):
-        which, aspect = captions.words(question).split()
+        which, aspect = captions.sentence(question).split()
         assert which == "which" and captions.WORDS[answer] in aspects[aspect]
 
 
 def test_the_answer_to_a_question_is_true():
     batch = captions.asked(300, [(2, 0, 1)])(dice(0))
-    found = {captions.words(row[1:]): set() for row in batch.questions}
+    found = {captions.sentence(row[1:]): set() for row in batch.questions}
     for row, answer in zip(batch.questions, batch.answers, strict=True):
-        found[captions.words(row[1:])].add(captions.WORDS[answer])
+        found[captions.sentence(row[1:])].add(captions.WORDS[answer])
     assert found == {"colour": {"blue"}, "shape": {"ring"}, "place": {"right"}}
 
 

@@ -76,7 +76,7 @@ def caption(kinds: Int[Tensor, "B 3"]) -> Int[Tensor, "B 6"]:
     return torch.stack((a, colour, shape, at, the, place), 1)
 
 
-def words(tokens: Int[Tensor, " T"]) -> str:
+def sentence(tokens: Int[Tensor, " T"]) -> str:
     """Numbers of `WORDS` as text."""
     return " ".join(WORDS[token] for token in tokens.tolist())
 

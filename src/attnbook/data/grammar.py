@@ -12,10 +12,10 @@ releases: the corpora are the same lists on every machine.
 """
 
 import random
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
-Pair = tuple[list[str], list[str]]
+from attnbook.data.vocabulary import Pair
 
 
 def _table(text: str) -> list[tuple[list[str], list[str]]]:
@@ -129,7 +129,9 @@ def sentences(draw: random.Random, clauses: int) -> Iterator[Phrase]:
 
 def corpus(clauses: int, train: int, held_out: int, seed: int = 0) -> dict[str, list]:
     """`train` pairs, and `held_out` each for validation, test and `novel`; none stands twice."""
-    known, novel, seen = [], [], {" ".join(SHOWN[0])}
+    known: list[Pair] = []
+    novel: list[Pair] = []
+    seen = {" ".join(SHOWN[0])}
     wanted = train + 2 * held_out - 1
     for english, french, met, _ in sentences(random.Random(seed), clauses):
         part, size = (novel, held_out) if met & NOVEL else (known, wanted)
@@ -156,5 +158,5 @@ def toy_long() -> dict[str, list]:
     return corpus(clauses=3, train=8000, held_out=1000)
 
 
-def _one(draw: random.Random, options: list):
+def _one(draw: random.Random, options: Sequence[Any]) -> Any:
     return options[int(draw.random() * len(options))]

@@ -89,7 +89,7 @@ def walk_returns(
 ) -> Float[Tensor, "*batch N steps"]:
     """How probably is a random walk back where it began, after 1, 2, … `steps` steps?
 
-    One vector a node, the same however the nodes are numbered. Dwivedi et al. 2022, "RWPE".
+    One vector per node, the same however the nodes are numbered. Dwivedi et al. 2022, "RWPE".
     """
     if steps < 1:
         raise ValueError(f"a walk has at least 1 step, not {steps}")

@@ -111,8 +111,9 @@ def _from_archive(path: Path) -> Images:
     parts = {}
     with tarfile.open(path) as archive:
         for name in [*(f"data_batch_{n}" for n in range(1, 6)), "test_batch", "batches.meta"]:
-            content = archive.extractfile(f"cifar-10-batches-py/{name}").read()
-            parts[name] = pickle.loads(content, encoding="bytes")
+            content = archive.extractfile(f"cifar-10-batches-py/{name}")
+            assert content is not None, name  # a file, as in every copy of this hash
+            parts[name] = pickle.loads(content.read(), encoding="bytes")
     classes = [name.decode() for name in parts.pop("batches.meta")[b"label_names"]]
     test = parts.pop("test_batch")
     pixels = np.concatenate([part[b"data"] for part in parts.values()])

@@ -3,19 +3,17 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
 from attnbook.data import grammar, translations
-from attnbook.data.vocabulary import BEGIN, END, PAD, SPECIALS, UNKNOWN, Vocabulary
+from attnbook.data.vocabulary import BEGIN, END, PAD, SPECIALS, UNKNOWN, Pair, Vocabulary
 
 __all__ = ["BEGIN", "END", "PAD", "SPECIALS", "UNKNOWN", "Vocabulary"]
 __all__ += ["Batch", "Pairs", "batch", "batches_in_order", "load", "sampler"]
-
-Pair = tuple[list[str], list[str]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,7 +59,7 @@ class Batch(NamedTuple):
         return Batch(*(tensor.to(device) for tensor in self))
 
 
-CORPORA = {
+CORPORA: dict[str, Callable[[], dict[str, Any]]] = {
     "toy": grammar.toy,
     "toy-long": grammar.toy_long,
     "fra-eng": translations.fra_eng,
@@ -106,10 +104,10 @@ def batch(pairs: Sequence[Pair], source_vocab: Vocabulary, target_vocab: Vocabul
             side = "target" if source else "source"
             raise ValueError(f"the {side} sentence of pair {place} is empty")
     targets = [target_vocab.encode(target) for _, target in pairs]
-    source = _padded([source_vocab.encode(source) for source, _ in pairs])
+    sources = _padded([source_vocab.encode(source) for source, _ in pairs])
     target_in = _padded([[BEGIN, *row] for row in targets])
     target_out = _padded([[*row, END] for row in targets])
-    return Batch(source, source != PAD, target_in, target_out, target_out != PAD)
+    return Batch(sources, sources != PAD, target_in, target_out, target_out != PAD)
 
 
 def batches_in_order(

@@ -41,7 +41,7 @@ def without_repeats(topics: Mapping[str, str]) -> list[str]:
     Many topics are sections of longer ones, often at another indentation: two paragraphs are the
     same if their words are.
     """
-    kept = {}
+    kept: dict[tuple[str, ...], str] = {}
     for name in sorted(topics, key=lambda name: (-len(topics[name]), name)):
         for paragraph in paragraphs(topics[name]):
             kept.setdefault(tuple(paragraph.split()), paragraph)
@@ -62,7 +62,8 @@ def make_python_docs(
     validation, so that both parts treat of all subjects. A validation paragraph with a line that
     training also has (an often-used example, say) is left out: a model could recall it.
     """
-    parts, position = ([], []), 0
+    parts: tuple[list[str], list[str]] = ([], [])
+    position = 0
     for paragraph in without_repeats(topics):
         parts[position // size % every == every - 1].append(paragraph)
         position += len(paragraph) + 2

@@ -1,6 +1,6 @@
 """Published translation corpora: fra-eng (Tatoeba) and Multi30k, read, tokenised and divided.
 
-Tokens are lower-case, made by one regular expression a language. They are chosen so that `join`,
+Tokens are lower-case, made by one regular expression per language. They are chosen so that `join`,
 then sacrebleu's standard tokeniser (13a), finds the words of the untouched sentence again. BLEU is
 
     hypotheses = [join(words) for words in translations]
@@ -16,10 +16,10 @@ import io
 import re
 import unicodedata
 import zipfile
+from typing import Any
 
 from attnbook.data import registry
-
-Pair = tuple[list[str], list[str]]
+from attnbook.data.vocabulary import Pair
 
 NUMBER, WORD, MARK = r"\d+(?:[.,]\d+)+", r"\w+(?:-\w+)*", r"[^\w\s]"
 ELISION, CLITIC = (
@@ -72,14 +72,16 @@ def fra_eng() -> dict[str, list]:
     """
     with zipfile.ZipFile(registry.fetch("fra-eng/fra-eng.zip")) as archive:
         lines = io.TextIOWrapper(archive.open("fra.txt"), encoding="utf-8").read().splitlines()
-    train, held_out = [], ({}, {})
+    train: list[Pair] = []
+    held_out: tuple[dict[Any, Any], dict[Any, Any]] = ({}, {})
     for english, french in (line.split("\t")[:2] for line in lines):
         source, target = tokenize(english, "en"), tokenize(french, "fr")
         if not (0 < len(source) <= LONGEST and 0 < len(target) <= LONGEST):
             continue
         part = share(source)
         if part < len(held_out):
-            held_out[part].setdefault(tuple(source), (source, target, []))[2].append(french)
+            first: Any = source, target, []
+            held_out[part].setdefault(tuple(source), first)[2].append(french)
         else:
             train.append((source, target))
     validation, test = (

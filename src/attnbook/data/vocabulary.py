@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from jaxtyping import Int
 from torch import Tensor
 
+Pair = tuple[list[str], list[str]]  # the words of a sentence and of its translation
 PAD, BEGIN, END, UNKNOWN = range(4)
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
 

@@ -1,0 +1,142 @@
+"""Routers: which few experts a token goes to, how much each counts, and how all get work."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+Choice = tuple[Float[Tensor, "N E"], Float[Tensor, "N A"], Int[Tensor, "N A"]]
+
+
+class Router(nn.Linear):
+    """A linear map to a number per expert; what a choice makes of the numbers is a subclass.
+
+    Called, it gives the numbers; `choose` gives each token's chances with all experts, the shares
+    of the `active` that are chosen, and which these are.
+    """
+
+    def __init__(self, width: int, experts: int, active: int, bias: bool = False):
+        if not 1 <= active <= experts:
+            raise ValueError(f"a token cannot go to {active} of {experts} experts")
+        super().__init__(width, experts, bias=bias)
+        self.active = active
+
+    def choose(self, tokens: Float[Tensor, "N C"]) -> Choice:
+        raise NotImplementedError(f"{type(self).__name__} does not say whom a token goes to")
+
+
+class SoftmaxTopK(Router):
+    """The likeliest experts of a softmax over all; their chances are scaled to sum to 1.
+
+    Jiang et al. 2024, section 2.1 (Mixtral). With `sum_to_one=False` they stay as they are, as in
+    OLMoE and Qwen2-MoE.
+    """
+
+    def __init__(self, width: int, experts: int, active: int, sum_to_one: bool = True):
+        super().__init__(width, experts, active)
+        self.sum_to_one = sum_to_one
+
+    def choose(self, tokens: Float[Tensor, "N C"]) -> Choice:
+        chances = self(tokens).softmax(-1)
+        share, chosen = chances.topk(self.active)
+        return chances, share / share.sum(-1, keepdim=True) if self.sum_to_one else share, chosen
+
+
+class TopKSoftmax(Router):
+    """The experts with the largest numbers, then a softmax over these alone, with a bias (gpt-oss).
+
+    In exact arithmetic it gives the shares of `SoftmaxTopK`. Shazeer et al. 2017, equation 3.
+    """
+
+    def __init__(self, width: int, experts: int, active: int, bias: bool = True):
+        super().__init__(width, experts, active, bias)
+
+    def choose(self, tokens: Float[Tensor, "N C"]) -> Choice:
+        logits = self(tokens)
+        best, chosen = logits.topk(self.active)
+        return logits.softmax(-1), best.softmax(-1), chosen
+
+
+class SigmoidTopK(Router):
+    """Each expert is asked by itself, by a sigmoid; `correction` helps to choose and does not
+    count.
+
+    The chosen experts' sigmoids are scaled to sum to `factor`. With `groups`, only experts of the
+    `kept` best groups can be chosen: the two best of a group stand for it. `correction` is no
+    weight: `BiasBalance` moves it. DeepSeek-AI 2024 (V3), equations 12 to 16.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        experts: int,
+        active: int,
+        factor: float = 1.0,
+        groups: int = 1,
+        kept: int = 1,
+    ):
+        super().__init__(width, experts, active)
+        if groups < 1 or experts % groups or not 1 <= kept <= groups:
+            raise ValueError(f"{experts} experts cannot keep {kept} of {groups} groups")
+        if kept * experts // groups < active or (groups > 1 and experts // groups < 2):
+            raise ValueError(
+                f"{kept} of {groups} groups leave no {active} of {experts} experts to choose"
+            )
+        self.factor, self.groups, self.kept = factor, groups, kept
+        self.register_buffer("correction", torch.zeros(experts))
+
+    def choose(self, tokens: Float[Tensor, "N C"]) -> Choice:
+        chances = self(tokens).sigmoid()
+        wanted = self.among_the_best_groups(chances.detach() + self.correction)
+        chosen = wanted.topk(self.active).indices
+        share = chances.gather(1, chosen)
+        return chances, self.factor * share / (share.sum(-1, keepdim=True) + 1e-20), chosen
+
+    def among_the_best_groups(self, wanted: Float[Tensor, "N E"]) -> Float[Tensor, "N E"]:
+        """Experts of the other groups are wanted least of all."""
+        if self.kept == self.groups:
+            return wanted
+        by_group = wanted.unflatten(-1, (self.groups, -1))  # (N groups each)
+        best = by_group.topk(2).values.sum(-1).topk(self.kept).indices
+        out = torch.ones_like(by_group[..., 0], dtype=torch.bool).scatter(1, best, False)
+        return by_group.masked_fill(out[..., None], -torch.inf).flatten(1)
+
+
+class BiasBalance:
+    """Gives all experts work without a loss: the correction of those with more than the mean share
+    of the tokens falls by `rate`, that of the others rises.
+
+    Call `step` after each of the optimizer's. Only tokens seen in training mode count. Wang et al.
+    2024, "Auxiliary-loss-free load balancing", algorithm 1.
+    """
+
+    def __init__(self, model: nn.Module, rate: float = 1e-3):
+        layers = [part for part in model.modules() if hasattr(part, "tally")]
+        self.layers = [layer for layer in layers if hasattr(layer.router, "correction")]
+        if not self.layers:
+            raise ValueError(f"no router in this {type(model).__name__} has a correction")
+        self.rate, self.loads = rate, [torch.zeros_like(x.router.correction) for x in self.layers]
+        for number, layer in enumerate(self.layers):
+            layer.tally = Tally(self, number)
+
+    def count(self, number: int, chosen: Int[Tensor, "N A"]) -> None:
+        """Note whom the tokens of a layer have chosen."""
+        if self.layers[number].training:
+            load = self.loads[number] = self.loads[number].to(chosen.device)
+            load.index_add_(0, chosen.flatten(), load.new_ones(chosen.numel()))
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Move the corrections, and begin to count anew."""
+        for layer, load in zip(self.layers, self.loads, strict=True):
+            layer.router.correction += self.rate * (load.mean() - load).sign()
+            load.zero_()
+
+
+class Tally:
+    """Tells a balance whom the tokens of one layer have chosen."""
+
+    def __init__(self, balance: BiasBalance, number: int):
+        self.balance, self.number = balance, number
+
+    def __call__(self, chosen: Int[Tensor, "N A"]) -> None:
+        self.balance.count(self.number, chosen)

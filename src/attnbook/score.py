@@ -1,0 +1,116 @@
+"""Score: how well a key answers a query in every head, and which kernel can compute it."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from attnbook.masks import Causal, Mask, Places, table_of
+
+Relative = Callable[
+    [int | Int[Tensor, " Tq"], int | Int[Tensor, " Tk"]], Float[Tensor, "#H #Tq #Tk"]
+]
+
+
+class Score(nn.Module):
+    """Dot products times `scale`, 1/√D if nothing else is said; what else there is, is optional.
+
+    `cap` bends them so that none is larger: cap · tanh(score / cap) (Gemma 2). `relative(Tq, Tk)`
+    is added, one (Tq, Tk) table per head (T5, ALiBi). With `sinks`, the number of heads, each head
+    has a learned logit that takes its share of the weights and gives no value (gpt-oss).
+    """
+
+    def __init__(
+        self,
+        scale: float | None = None,
+        cap: float | None = None,
+        relative: Relative | None = None,
+        sinks: int | None = None,
+    ):
+        super().__init__()
+        self.scale, self.cap, self.relative = scale, cap, relative
+        self.sinks = None if sinks is None else nn.Parameter(torch.zeros(sinks))
+
+    def forward(
+        self,
+        q: Float[Tensor, "B H Tq D"],
+        k: Float[Tensor, "B H Tk D"],
+        bias: Float[Tensor, "#H #Tq #Tk"] | None = None,
+    ) -> Float[Tensor, "B H Tq Tk"]:
+        """Written out: every score, as `attend` needs them."""
+        scores = q @ k.mT / math.sqrt(q.shape[-1]) if self.scale is None else q @ k.mT * self.scale
+        if self.cap is not None:
+            scores = self.cap * torch.tanh(scores / self.cap)
+        return scores if bias is None else scores + bias
+
+    def sink(self) -> Float[Tensor, "H 1 1"] | None:
+        """A logit for each head, beside its scores."""
+        return None if self.sinks is None else self.sinks[:, None, None]
+
+    def bias(self, at: Places) -> Float[Tensor, "#H #Tq #Tk"] | None:
+        """What is known about each pair beforehand, such as its distance."""
+        if self.relative is None:
+            return None
+        return self.relative(at.Tq, at.Tk) if at.start is None else self.relative(at.i[:, 0], at.j)
+
+    def fused(
+        self,
+        q: Float[Tensor, "B H Tq D"],
+        k: Float[Tensor, "B kv_heads Tk D"],
+        v: Float[Tensor, "B kv_heads Tk Dv"],
+        mask: Mask | None,
+        at: Places,
+        dropout: float = 0.0,
+    ) -> Float[Tensor, "B H Tq Dv"] | None:
+        """The output of `attend` by torch's kernel, which never stores the weights.
+
+        None if there is no such kernel: it cannot bend scores.
+        """
+        if self.cap is not None:
+            return None
+        scale, bias = self.scale or q.shape[-1] ** -0.5, self.bias(at)
+        square = isinstance(mask, Causal) and at.start is None and at.Tq == at.Tk
+        causal = square and bias is None and self.sinks is None
+        mask = None if causal else table_of(mask, at)
+        if self.sinks is not None:
+            q, k, v = with_sink(q, k, v, self.sinks / scale)
+            bias = None if bias is None else F.pad(bias, (0, 1))
+            mask = (
+                None
+                if mask is None
+                else F.pad(mask.expand(*mask.shape[:-1], at.Tk), (0, 1), value=True)
+            )
+        if bias is not None:  # torch's fast kernels take masks with 2 axes or 4, not with 3
+            bias = bias.unsqueeze(0).to(q.dtype)
+            mask = bias if mask is None else bias.masked_fill(~mask, -math.inf)
+        grouped = q.shape[1] > k.shape[1]
+        if grouped and mask is not None:
+            k, v = shared(k, q.shape[1]), shared(v, q.shape[1])
+        return F.scaled_dot_product_attention(
+            *(q, k, v, mask, dropout, causal),
+            scale=scale,
+            enable_gqa=grouped and mask is None,
+        )
+
+
+def with_sink(
+    q: Float[Tensor, "B H Tq D"],
+    k: Float[Tensor, "B kv_heads Tk D"],
+    v: Float[Tensor, "B kv_heads Tk Dv"],
+    logits: Float[Tensor, " H"],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries and keys of one channel more, and one key more, last, whose dot product with each
+    query of a head is the head's logit. Its value is 0."""
+    B, H, Tq, _ = q.shape
+    q = torch.cat((q, logits.to(q.dtype).view(1, H, 1, 1).expand(B, H, Tq, 1)), -1)
+    sink = F.one_hot(torch.tensor(k.shape[-1], device=k.device), k.shape[-1] + 1).to(k.dtype)
+    k = torch.cat((F.pad(k, (0, 1)), sink.expand(B, k.shape[1], 1, -1)), 2)
+    return q, k, F.pad(v, (0, 0, 0, 1))
+
+
+def shared(x: Float[Tensor, "B kv_heads T D"], heads: int) -> Float[Tensor, "B H T D"]:
+    """Keys or values once for each of the `heads` that share them."""
+    return x.repeat_interleave(heads // x.shape[1], 1)
