@@ -1,0 +1,45 @@
+"""Stored runs for chapters: found by name, made by the script that they name, and repeatable."""
+
+import importlib
+import math
+
+import pytest
+
+from attnbook.stored_run import stored_run
+
+
+@pytest.fixture
+def blocks(root, monkeypatch):
+    """The script of results/ that made the runs of chapter 6."""
+    monkeypatch.syspath_prepend(str(root / "results"))
+    return importlib.import_module("blocks")
+
+
+def test_an_unknown_run_is_refused_with_those_that_are_known():
+    with pytest.raises(ValueError, match=r"'block'; there are .*blocks"):
+        stored_run("block")
+
+
+def test_what_the_chapter_shows_follows_from_the_single_runs(blocks):
+    found = stored_run("blocks")
+    again = blocks.summary(found["runs"])
+    for name in ("ablation", "depth", "rates"):
+        as_stored = {str(k): v for k, v in again[name].items()}
+        as_stored = {k: {str(a): b for a, b in v.items()} for k, v in as_stored.items()}
+        assert found[name] == as_stored
+    assert found["parameters"] == again["parameters"]
+
+
+def test_every_run_was_made(blocks):
+    assert set(stored_run("blocks")["runs"]) == {key for key, _ in blocks.work()}
+    assert stored_run("blocks")["provenance"]["command"] == "python results/blocks.py"
+
+
+def test_a_run_of_the_ablation_is_repeated(blocks):
+    found = stored_run("blocks")["runs"]["ablation/post-norm/2/0"]
+    assert math.isclose(blocks.ablation("post-norm", 2, 0), found, abs_tol=0.05)
+
+
+def test_the_models_of_the_depth_study_are_as_large_as_each_other():
+    sizes = stored_run("blocks")["parameters"].values()
+    assert max(sizes) < 1.1 * min(sizes)
