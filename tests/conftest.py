@@ -1,7 +1,13 @@
 """What all tests share: one thread, no display, the same examples in every run."""
 
+import importlib.util
 import os
 import shutil
+import sys
+import threading
+from contextlib import contextmanager
+from functools import cache, partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -17,6 +23,25 @@ settings.load_profile("book")
 def root():
     """The top folder of the repository."""
     return Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="session")
+def script(root):
+    """`script("results/images.py")` imports a program as Python would start it."""
+
+    @cache
+    def load(name):
+        path = root / name
+        spec = importlib.util.spec_from_file_location(f"script_{path.stem}", path)
+        module = importlib.util.module_from_spec(spec)
+        sys.path.insert(0, str(path.parent))
+        try:
+            spec.loader.exec_module(module)
+        finally:
+            sys.path.remove(str(path.parent))
+        return module
+
+    return load
 
 
 @pytest.fixture(scope="session")
@@ -44,3 +69,44 @@ def chromium(need):
         browser = playwright.chromium.launch(executable_path=program, args=flags)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def site(need, root):
+    """The folder of the built website."""
+    folder = Path(os.environ.get("ATTNBOOK_SITE", root / "_build/html")).resolve()
+    need((folder / "index.html").exists(), f"there is no site in {folder}: make book")
+    return folder
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="session")
+def visit(chromium, site):
+    """`with visit("book/index.html") as page`: a page of the site, from a server of this machine.
+
+    `page.requests` are all addresses that it asked for.
+    """
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=site))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    ready = "async () => { if (window.MathJax?.startup) await MathJax.startup.promise }"
+
+    @contextmanager
+    def visit(name, width=1366, height=900, init="", wait=True, **settings):
+        size = {"width": width, "height": height}
+        context = chromium.new_context(viewport=size, reduced_motion="reduce", **settings)
+        context.add_init_script(init)
+        page = context.new_page()
+        page.requests = []
+        page.on("request", lambda request: page.requests.append(request.url))
+        page.goto(f"http://127.0.0.1:{server.server_port}/{name}")
+        if wait:
+            page.evaluate(ready)
+        yield page
+        context.close()
+
+    yield visit
+    server.shutdown()

@@ -1,7 +1,5 @@
 """The benchmarks compare equals; and a block of ours costs no more than torch's layer."""
 
-import importlib
-
 import pytest
 import torch
 
@@ -9,9 +7,8 @@ from attnbook.block import PostNorm, PreNorm
 
 
 @pytest.fixture
-def load(root, monkeypatch):
-    monkeypatch.syspath_prepend(str(root / "benchmarks"))
-    return importlib.import_module
+def load(script):
+    return lambda name: script(f"benchmarks/{name}.py")
 
 
 def test_the_ratio_is_the_firsts_time_over_the_others(load, monkeypatch):

@@ -75,31 +75,27 @@ def is_chapter(name):
     return name.removesuffix(".html") in CHAPTERS
 
 
-def rocket_leads_to_colab(page, name):
-    rocket = page.locator(".dropdown-launch-buttons > button")
-    rocket.click()
-    link = page.locator(".dropdown-launch-buttons a")
-    assert link.is_visible()
+def buttons_lead_to_colab_and_to_the_file(page, name):
+    link = page.locator(".buttons .colab")
+    assert link.is_visible() and link.inner_text() == "Run on Colab"
     address = link.get_attribute("href")
     assert re.match(r"https://colab\.research\.google\.com/github/\w", address)
     assert address.endswith(f"/blob/main/{name.removesuffix('.html')}.ipynb")
-    rocket.click()
+    file = page.locator(".buttons .download").evaluate("link => link.href")
+    assert page.request.get(file).json()["nbformat"] == 4
 
 
 def solution_stays_folded_until_asked_for(page):
     solution = page.locator(".solution").first
     inside = solution.locator("section, .cell").last
     assert not inside.is_visible()
-    solution.locator("button.toggle-button").click()
+    solution.locator("summary").first.click()
     assert inside.is_visible()
 
 
-def open_solutions(page):
-    """All that are still folded."""
-    page.evaluate(
-        "document.querySelectorAll('button.toggle-button-hidden').forEach(button => button.click())"
-    )
-    assert page.locator("button.toggle-button-hidden").count() == 0
+def open_all(page):
+    """All that is folded."""
+    page.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true })")
 
 
 # One element for each way in which text looks: its own colour and size, and what lies behind it.
@@ -186,9 +182,9 @@ def test_a_page_serves_every_reader_and_asks_only_its_own_site(chromium, places,
             page.wait_for_load_state("networkidle")  # each result fetches its summary
         goes_wrong_nowhere(page, places["http"], name)
         if is_chapter(name):
-            rocket_leads_to_colab(page, name)
+            buttons_lead_to_colab_and_to_the_file(page, name)
             solution_stays_folded_until_asked_for(page)
-        open_solutions(page)
+        open_all(page)
         is_for_everybody(page)
 
 
@@ -256,8 +252,10 @@ def test_the_keyboard_gets_everywhere_and_is_seen(chromium, places):
         assert {f"{Path(chapter).name}.html" for chapter in CHAPTERS} <= reached
 
 
-def test_every_icon_of_the_theme_is_drawn(chromium, places):
+def test_every_icon_is_drawn_by_the_style_sheet(chromium, places):
+    mask = "node => getComputedStyle(node, '::before').maskImage"
     with visit(chromium, f"{places['http']}/{CHAPTERS[0]}.html") as page:
-        page.locator("svg.fa-rocket").first.wait_for(state="attached")
-        missing = page.locator("i[class*='fa-'], svg[data-icon] path:not([d]), svg.fa-question")
-        assert [node.evaluate("n => n.outerHTML") for node in missing.all()] == []
+        icons = page.locator("i[class*='fa-'], span[class*='fa-']").all()
+        assert len(icons) > 5
+        for icon in icons:
+            assert "svg" in icon.evaluate(mask), icon.evaluate("node => node.outerHTML")

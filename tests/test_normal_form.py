@@ -62,11 +62,12 @@ def test_whoever_interrupts_finds_the_notebook_whole(notebook, tmp_path, monkeyp
     nbformat.write(notebook, path)
     before = path.read_bytes()
 
-    def half(self, text, **_):
-        self.write_bytes(text.encode()[:100])
+    def half(self, content):
+        with self.open("wb") as file:
+            file.write(content[:100])
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(normal_form.Path, "write_text", half)
+    monkeypatch.setattr(normal_form.Path, "write_bytes", half)
     with pytest.raises(KeyboardInterrupt):
         normal_form.main([str(path)])
     assert path.read_bytes() == before

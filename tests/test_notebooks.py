@@ -1,9 +1,11 @@
 """What must hold of every notebook before it is executed: form, first cell, outputs, length."""
 
+import ast
 import re
-import statistics
 from pathlib import Path
 
+import folds
+import nbformat
 import normal_form
 import pytest
 import set_repository
@@ -34,7 +36,7 @@ def tags(cell):
 
 
 def lines(cell):
-    return [line for line in cell.source.splitlines() if line.strip()]
+    return [line for line in folds.body(cell.source).splitlines() if line.strip()]
 
 
 def test_there_are_notebooks():
@@ -78,10 +80,77 @@ def test_no_output_is_an_error_or_a_warning(path):
 
 
 @every_notebook
-def test_cells_are_short(path):
+def test_a_cell_is_one_thought(path):
     lengths = {cell.id: len(lines(cell)) for cell in code(path)}
-    assert not {name: length for name, length in lengths.items() if length > 20}
-    assert statistics.median(lengths.values()) <= 5 or path not in BOOK
+    assert not {name: length for name, length in lengths.items() if length > 25}
+
+
+CLOCK = re.compile(r"perf_counter|process_time|time\.time\(|milliseconds|seconds|\btime_?of\b")
+# What was timed came with something counted, and that is asserted: bytes, the size of a table.
+COUNTED = {"depth-assert", "cost-measure"}
+
+
+def from_a_clock(path):
+    """(cell, assertion) where a name in the assertion was computed by a clock, in this notebook.
+
+    What trains and keeps its time beside its losses is not taken for a clock; its times are, by
+    their name.
+    """
+    timed = set()
+    for cell in code(path):
+        try:
+            tree = ast.parse(folds.body(cell.source))
+        except SyntaxError:  # a magic
+            continue
+        for node in statements(tree.body):
+            text = ast.unparse(getattr(node, "value", node) or node)
+            bound = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and stored(n)}
+            words = set(re.findall(r"\w+", text)) - (set() if is_set(node) else bound)
+            uses = bool(CLOCK.search(text) or timed & words)
+            if isinstance(node, ast.FunctionDef):
+                uses = uses and not re.search(r"\btrain\(", text)
+                timed = timed | {node.name} if uses else timed - {node.name}
+            elif is_set(node):
+                targets = getattr(node, "targets", None) or [node.target]
+                names = {n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)}
+                timed = timed | names if uses else timed - names
+            elif isinstance(node, ast.Assert) and uses and cell.id not in COUNTED:
+                yield cell.id, text
+
+
+def stored(name):
+    return isinstance(name.ctx, ast.Store)
+
+
+def is_set(node):
+    return isinstance(node, ast.Assign | ast.AugAssign)
+
+
+def statements(body):
+    """All of them in their order, those in loops and branches too, not those in functions."""
+    for node in body:
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef):
+            for part in ("body", "orelse", "finalbody"):
+                inner = getattr(node, part, [])
+                yield from statements(inner if isinstance(inner, list) else [])
+
+
+@every_notebook
+def test_no_cell_asserts_what_a_clock_said(path):
+    assert not list(from_a_clock(path))
+
+
+def test_this_test_of_clocks_can_fail(tmp_path):
+    cells = [
+        "def took(run):\n    start = time.perf_counter()\n    return time.perf_counter() - start",
+        "slow = [took(run) for run in runs]\nfast = 1",
+        "assert fast == 1",
+        "assert slow[0] > 2",
+    ]
+    cells = [nbformat.v4.new_code_cell(source, id=f"cell-{n}") for n, source in enumerate(cells)]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "some.ipynb")
+    assert list(from_a_clock(tmp_path / "some.ipynb")) == [("cell-3", "assert slow[0] > 2")]
 
 
 def test_nearly_all_cells_are_compared():

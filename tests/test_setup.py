@@ -11,6 +11,11 @@ from importlib import metadata
 import bootstrap as tool
 import pytest
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 # What the interpreter is told before bootstrap.py runs in it.
 OLD = "sys.version_info = (3, 9, 18)"
 NO_VENV = "sys.modules['ensurepip'] = None"
@@ -157,9 +162,32 @@ def test_the_lock_is_complete(root):
         locked |= set(re.findall(r"^([\w.-]+==[^\s;]+)", (root / lock).read_text(), re.MULTILINE))
     installed = set()
     for distribution in metadata.distributions():
-        name = re.sub(r"[-_.]+", "-", distribution.metadata["Name"]).lower()
+        name = canonical(distribution.metadata["Name"])
         version = distribution.version.partition("+")[0]
         installed.add(f"{name}=={version}")
     cuda = re.compile(r"(nvidia-|cuda-|triton|attnbook|pip=)")
     assert not {name for name in installed - locked if not cuda.match(name)}
     subprocess.run([sys.executable, "-m", "pip", "check"], check=True)
+
+
+def test_whatever_the_module_imports_is_declared(root):
+    """What comes along with another package today need not come along tomorrow."""
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
+    declared = {canonical(re.split("[<>=]", each)[0]) for each in project["dependencies"]}
+    imported = set()
+    for path in root.glob("src/**/*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add(node.module.split(".")[0])
+    packages = metadata.packages_distributions()
+    outside = imported - sys.stdlib_module_names - {"attnbook"}
+    missing = {
+        name for name in outside if not {*map(canonical, packages.get(name, [name]))} & declared
+    }
+    assert not missing
+
+
+def canonical(name):
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import measured_tables
 import normal_form
 from nbclient import NotebookClient
 
@@ -32,6 +33,7 @@ def main():
         print(f"{path}: ", end="", flush=True)
         start = time.perf_counter()
         execute(path)
+        measured_tables.store(path)
         print(f"stored, {time.perf_counter() - start:.0f} s")
 
 

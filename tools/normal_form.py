@@ -4,7 +4,8 @@
 
 Outputs and execution counts stay: the website is built from them. What goes is what
 differs from machine to machine (language version, times, widget state, where a stream of
-text was cut), and the live view of a widget: of a panel the still picture remains. Cell ids
+text was cut), and the live view of a widget: of a panel the still picture remains. What follows
+from a cell's tag, its fold and its label, is written here (`folds.py`) and never by hand. Cell ids
 are never made up here. A notebook without them is refused, because a fresh random id would
 differ at every run.
 """
@@ -12,12 +13,14 @@ differ at every run.
 import argparse
 import copy
 import json
-import os
 import sys
 from pathlib import Path
 
+import folds
 import nbformat
 from nbstripout import strip_output
+
+from attnbook import files
 
 VOLATILE = [
     "metadata.language_info",
@@ -52,6 +55,7 @@ def normal(notebook):
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs = joined(cell.outputs)
+            folds.derive(cell)
         for output in cell.get("outputs", []):
             output.get("data", {}).pop(WIDGET_VIEW, None)
             output.pop("transient", None)
@@ -76,10 +80,8 @@ def text(notebook):
 
 
 def store(wanted, path):
-    """Replace the file at once: whoever stops us finds the old notebook or the new one, whole."""
-    draft = path.with_suffix(".draft")
-    draft.write_text(wanted, encoding="utf-8")
-    os.replace(draft, path)
+    """Replace the file at once: who stops it finds the old notebook or the new one, whole."""
+    files.store(path, wanted)
 
 
 def main(arguments=None):

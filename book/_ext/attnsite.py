@@ -1,6 +1,5 @@
 """What Jupyter Book leaves open: nothing from other hosts, light pages, links to Colab."""
 
-import re
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import copyfile
@@ -18,9 +17,6 @@ MATHJAX = (
     "a11y/*.js",
     "sre/mathmaps/base.json",
     "sre/mathmaps/en.json",
-)
-ICON = re.compile(
-    r'(?<=[{,])"?([a-z0-9-]+)"?:\[\d+,\d+,\[[^]]*\],"[0-9a-f]+",(?:"[^"]*"|\[[^]]*\])\],?'
 )
 
 
@@ -60,29 +56,16 @@ def copy_mathjax(app, error):
                 copyfile(file, target)
 
 
-def keep_used_icons(app, error):
-    """Cut the theme's icons, four fifths of a page's weight, down to those that some page names."""
-    script = Path(app.outdir, "_static/scripts/fontawesome.js")
-    if error or not script.exists():
-        return
-    others = [
-        file
-        for kind in ("*.html", "*.js")
-        for file in Path(app.outdir).rglob(kind)
-        if file != script
-    ]
-    used = set(
-        re.findall(r"\bfa-([a-z0-9-]+)", "\n".join(file.read_text("utf-8") for file in others))
-    )
-    text = script.read_text("utf-8")
-    script.write_text(ICON.sub(lambda icon: icon[0] if icon[1] in used else "", text), "utf-8")
-
-
 def setup(app):
     """Called by Sphinx."""
     app.add_role("colab", Colab())
     app.setup_extension("module_reference")
     app.setup_extension("your_run")
+    app.setup_extension("cell_folds")
+    app.setup_extension("boxes")
+    app.setup_extension("opening")
+    app.setup_extension("measured_numbers")
+    app.setup_extension("page_html")
+    app.setup_extension("find")
     app.connect("build-finished", copy_mathjax)
-    app.connect("build-finished", keep_used_icons)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

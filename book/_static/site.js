@@ -1,4 +1,4 @@
-// Small repairs: of the search, and of the markup for screen readers.
+// Small repairs of the markup for screen readers.
 document.addEventListener("DOMContentLoaded", () => {
   const each = (selector, repair) => document.querySelectorAll(selector).forEach(repair);
   each(".bd-sidebar-primary", (node) => {
@@ -13,12 +13,6 @@ document.addEventListener("DOMContentLoaded", () => {
   each("dl.glossary dt", (node) => {
     if (/[\u4e00-\u9fff]/.test(node.textContent)) node.lang = "zh-Hans";
   });
-  // The names of definitions have dots, which Sphinx's search would take for classes of CSS.
-  if (typeof Search === "object") {
-    const text = Search.htmlToText;
-    const escaped = (anchor) => anchor && `#${CSS.escape(anchor.slice(1))}`;
-    Search.htmlToText = (html, anchor) => text(html, escaped(anchor));
-  }
   // What lay folded away could not be measured: what scrolls once it is open takes the keyboard.
   document.addEventListener("click", (event) => {
     if (!event.target.closest(".toggle-button, .admonition.toggle")) return;

@@ -1,0 +1,41 @@
+"""Finding things: index, search, glossary; and what leads people here."""
+
+from pathlib import Path
+from shutil import copyfile
+
+HERE = Path(__file__).parent
+PARTS = (
+    "topic_index",
+    "section_search",
+    "glossary_links",
+    "front_door",
+    "page_meta",
+    "speaker_notes",
+)
+TEMPLATES = "book/_templates"
+
+
+def use_templates(app, config):
+    if TEMPLATES not in config.templates_path:
+        config.templates_path.append(TEMPLATES)
+
+
+def copy_scripts(app, error):
+    """Scripts that a page asks for when it needs them: what lies in `_static` is on every page."""
+    if error or app.builder.format != "html":
+        return
+    target = Path(app.outdir, "_static/find")
+    target.mkdir(parents=True, exist_ok=True)
+    for script in (HERE / "scripts").iterdir():
+        copyfile(script, target / script.name)
+
+
+def setup(app):
+    """Called by Sphinx."""
+    for part in PARTS:
+        app.setup_extension(part)
+    app.add_css_file("find.css")
+    app.add_js_file("find.js", loading_method="defer")
+    app.connect("config-inited", use_templates)
+    app.connect("build-finished", copy_scripts)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

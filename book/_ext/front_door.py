@@ -1,0 +1,202 @@
+"""The landing page: an explorable, buttons, the map of the chapters, what is proved, the roads.
+
+    ```{chapters}
+    01-recurrent-networks: How does a network read a sequence, and why does it forget?
+    ```
+
+is the map and the table of the chapters; the question of a chapter's own opening comes first.
+`{explorable} 03-queries-keys-values` shows the first explorable of a notebook, as it is stored
+there. All counts are made when the site is built.
+"""
+
+import ast
+import json
+import re
+from html import escape
+from pathlib import Path
+
+from docutils import nodes
+from glyphs import glyph
+from sphinx.errors import ExtensionError
+from sphinx.util.docutils import SphinxDirective
+from topic_index import CHAPTER, in_order
+
+ROOT = Path(__file__).parents[2]
+EXPLORABLE = re.compile(r"<attn-[a-z-]+")
+FIRST_READING = 7  # chapters
+
+
+class late(nodes.General, nodes.Element):
+    """What can be written only when all pages are read: `make(app, page, node)` gives the HTML."""
+
+
+class StoredExplorable(SphinxDirective):
+    """{explorable} notebook: its first one."""
+
+    required_arguments = 1
+
+    def run(self):
+        path = ROOT / f"book/{self.arguments[0]}.ipynb"
+        self.env.note_dependency(str(path))
+        for html in stored_html(path):
+            if EXPLORABLE.search(html):
+                return [nodes.raw("", f'<div class="front-explorable">{html}</div>', format="html")]
+        raise self.error(f"{path.name} has no explorable")
+
+
+def stored_html(path):
+    for cell in json.loads(path.read_text("utf-8"))["cells"]:
+        for output in cell.get("outputs", []):
+            yield "".join(output.get("data", {}).get("text/html", ""))
+
+
+class Late(SphinxDirective):
+    """A directive whose HTML is made at the end."""
+
+    has_content = True
+
+    def run(self):
+        node = late("", kind=self.name)
+        if self.name == "chapters":
+            node["questions"] = dict(self.question(line) for line in self.content if line.strip())
+        return [node]
+
+    def question(self, line):
+        name, colon, question = line.partition(": ")
+        if not colon or not (ROOT / f"book/{name}.ipynb").exists():
+            raise self.error(f"not of the form `notebook: question`: {line!r}")
+        return f"book/{name}", question.strip()
+
+
+def chapters(env):
+    """The chapters in their order, without what is below them."""
+    found = [page for page in in_order(env) if CHAPTER.match(page)]
+    below = {other for page in found for other in env.toctree_includes.get(page, [])}
+    return [page for page in found if page not in below]
+
+
+def chapter_number(env, page):
+    return str(env.toc_secnumbers[page][""][0])
+
+
+def title(env, page):
+    return env.titles[page].astext()
+
+
+def minutes(env, page):
+    return env.metadata[page].get("minutes", 0)
+
+
+def map_and_table(app, page, node):
+    """Fourteen stops, then the questions."""
+    env, stops, rows = app.env, [], []
+    if list(node["questions"]) != chapters(env):
+        raise ExtensionError(f"{page}: the chapters are {chapters(env)}")
+    for chapter, question in node["questions"].items():
+        question = env.metadata[chapter].get("question", question)
+        link, at = app.builder.get_relative_uri(page, chapter), chapter_number(env, chapter)
+        picture, name = glyph(chapter[5:7]), escape(title(env, chapter))
+        stops.append(f'<li><a href="{link}">{picture}<span><b>{at}</b> {name}</span></a></li>')
+        rows.append(
+            f'<tr><td>{at}</td><td><a href="{link}">{escape(question)}</a></td>'
+            f"<td>{name}</td><td>{minutes(env, chapter)} min</td></tr>"
+        )
+    head = "<tr><th>no.</th><th>question</th><th>chapter</th><th>to read</th></tr>"
+    return (
+        f'<nav class="stops" aria-label="Chapters"><ol>{"".join(stops)}</ol></nav>'
+        f'<div class="pst-scrollable-table-container"><table class="table chapters">'
+        f"<thead>{head}</thead><tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def buttons(app, page, node):
+    """Read, run, teach."""
+    env, theme = app.env, app.config.html_theme_options
+    repository = theme["repository_url"].removeprefix("https://github.com/")
+    blob = f"github/{repository}/blob/{theme['repository_branch']}"
+    colab = f"{theme['launch_buttons']['colab_url']}/{blob}"
+    runs = "".join(
+        f'<li><a href="{colab}/{chapter}.ipynb">{chapter_number(env, chapter)} '
+        f"{escape(title(env, chapter))}</a></li>"
+        for chapter in chapters(env)
+    )
+    first = app.builder.get_relative_uri(page, chapters(env)[0])
+    teach = app.builder.get_relative_uri(page, "book/teaching")
+    return (
+        f'<div class="front-buttons"><a class="button" href="{first}">Read from the start</a>'
+        f"<details><summary>Run a chapter on Colab</summary><ol>{runs}</ol></details>"
+        f'<a class="button" href="{teach}">Teach with it</a></div>'
+    )
+
+
+def counts():
+    """What the proof strip says."""
+    tests = cells = 0
+    for path in ROOT.glob("tests/**/*.py"):
+        tree = ast.parse(path.read_text("utf-8"))
+        tests += sum(
+            isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+            for node in ast.walk(tree)
+        )
+    for path in [*ROOT.glob("book/*.ipynb"), *ROOT.glob("labs/*.ipynb")]:
+        notebook = json.loads(path.read_text("utf-8"))
+        cells += sum(cell["cell_type"] == "code" for cell in notebook["cells"])
+    runs = sum(
+        "provenance" in json.loads(p.read_text("utf-8")) for p in ROOT.glob("results/*/*.json")
+    )
+    return {"tests": tests, "cells": cells, "runs": runs}
+
+
+def proof(app, page, node):
+    """Why one may believe it."""
+    found = {name: f"{value:,}" for name, value in counts().items()}
+    uri = lambda other: app.builder.get_relative_uri(page, other)  # noqa: E731
+    numbers = f'<a href="{uri("book/your-run")}">the numbers to expect</a>'
+    beside = f'<a href="{uri("book/conventions")}">side by side</a>'
+    said = [
+        (f"{found['cells']} cells", "run again by the tests; every printed number is compared"),
+        (f"{found['tests']} tests", "of the module, each a claim about what it does"),
+        (f"{found['runs']} stored runs", f"with command, seeds and machine: {numbers}"),
+        ("Conventions", f"of paper, PyTorch and this book {beside}, each of them run"),
+        ("Offline", "no page asks another host for anything: save the folder, read on a train"),
+    ]  # fmt: skip
+    items = "".join(f"<li><b>{head}</b> {words}</li>" for head, words in said)
+    return f'<ul class="proof">{items}</ul>'
+
+
+def roads(app, page, node):
+    """The first reading, with its hours."""
+    env = app.env
+    road = chapters(env)[:FIRST_READING]
+    hours = sum(minutes(env, chapter) for chapter in road) / 60
+    links = " → ".join(
+        f'<a href="{app.builder.get_relative_uri(page, chapter)}" '
+        f'title="{escape(title(env, chapter))}">{chapter_number(env, chapter)}</a>'
+        for chapter in road
+    )
+    return f'<p class="road-first">First reading ({max(1, round(hours))} h): {links}</p>'
+
+
+MAKERS = {"chapters": map_and_table, "front-buttons": buttons, "proof": proof, "roads": roads}
+
+
+def fill(app, doctree, page):
+    for node in list(doctree.findall(late)):
+        html = MAKERS[node["kind"]](app, page, node)
+        node.replace_self(nodes.raw("", html, format="html"))
+
+
+def again(app, env):
+    """The landing page depends on every chapter."""
+    return [env.config.root_doc]
+
+
+def setup(app):
+    """Called by Sphinx."""
+    app.add_directive("explorable", StoredExplorable)
+    for name in MAKERS:
+        app.add_directive(name, Late)
+    app.add_node(late)
+    app.connect("doctree-resolved", fill)
+    app.connect("env-updated", again)
+    return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": 1}

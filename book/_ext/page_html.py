@@ -1,0 +1,140 @@
+"""The built page: words for buttons, sizes on images, what comes next, where an anchor has gone."""
+
+import json
+import re
+import struct
+from html import escape
+from pathlib import Path
+
+DOTS_A_PIXEL = 128  # a figure of 128 dots per inch is shown as it is, one of 256 at half its size
+IMAGE = re.compile(r'<img\b[^>]*?\bsrc="([^"]+\.png)"[^>]*?>')
+
+
+def header(app, page, template, context, doctree):
+    """The header keeps the repository, search and theme; the rest is buttons under the title."""
+    kept = [b for b in context.get("header_buttons", []) if "repository" in b.get("label", "")]
+    for button in kept:
+        button.update(icon=None, text="GitHub")
+        button.pop("tooltip", None)
+    show = {"type": "javascript", "javascript": "", "text": "Show all code", "label": "show-code"}
+    if 'class="fold code' in context.get("body", ""):
+        kept.insert(0, show | {"classes": "pst-js-only"})
+    context["header_buttons"] = kept
+
+
+def formulas(app, page, template, context, doctree):
+    """MathJax, a quarter of a megabyte, where there is a formula."""
+    if 'class="math' not in context.get("body", ""):
+        context["script_files"] = [
+            file
+            for file in context.get("script_files", [])
+            if "mathjax" not in str(getattr(file, "filename", file)).lower()
+        ]
+
+
+def sized_images(app, page, template, context, doctree):
+    """Width and height on every stored figure: the text below it does not jump when it comes."""
+    if doctree is None or "body" not in context:
+        return
+    sources = {name: path for path, name in app.builder.images.items()}
+    tags = []
+
+    def sized(tag):
+        path = sources.get(Path(tag[1]).name)
+        if not path or " width=" in tag[0] or " style=" in tag[0]:
+            return tag[0]
+        width, height = size(Path(app.srcdir, path))
+        lazy = ' loading="lazy"' if tags else ""  # all but the first
+        tags.append(path)
+        return tag[0].replace("<img", f'<img width="{width}" height="{height}"{lazy}', 1)
+
+    context["body"] = IMAGE.sub(sized, context["body"])
+
+
+def size(path):
+    """A PNG's size in CSS pixels: its own, divided by how finely it was drawn."""
+    data = path.read_bytes()
+    width, height = struct.unpack(">II", data[16:24])
+    place = data.find(b"pHYs", 0, 4096)
+    scale = 1.0
+    if place > 0:
+        dots = struct.unpack(">I", data[place + 4 : place + 8])[0] * 0.0254
+        scale = max(1.0, round(2 * dots / DOTS_A_PIXEL) / 2)
+    return round(width / scale), round(height / scale)
+
+
+def is_chapter(page):
+    return bool(re.match(r"book/\d\d-", page or ""))
+
+
+def is_deeper(app, page):
+    """Whether a page stands below a chapter."""
+    return is_chapter(app.builder.relations.get(page, [None])[0])
+
+
+def main_road(app, page, step):
+    """The neighbour of a page, 1 for before and 2 for after, deeper pages left out."""
+    page = app.builder.relations[page][step]
+    while page and is_deeper(app, page):
+        page = app.builder.relations[page][step]
+    return page
+
+
+def neighbours(app, page, template, context, doctree):
+    """Chapters lead to chapters; what is below one is listed at its end, in order."""
+    if doctree is None or page not in app.builder.relations:
+        return
+    if not is_deeper(app, page):
+        for name, step in (("prev", 1), ("next", 2)):
+            if context.get(name):
+                context[name] = link(app, page, main_road(app, page, step))
+    below = [each for each in app.env.toctree_includes.get(page, []) if is_deeper(app, each)]
+    if is_chapter(page) and below:
+        links = [link(app, page, each) for each in below]
+        items = "".join(f'<li><a href="{each["link"]}">{each["title"]}</a></li>' for each in links)
+        words = f"Deeper: {len(below)} page{'s' * (len(below) > 1)}"
+        context["body"] += (
+            f'<nav class="deeper-pages" aria-label="Deeper"><p>{words}</p><ul>{items}</ul></nav>'
+        )
+
+
+def link(app, page, other):
+    """What the theme's template wants to know of a neighbour."""
+    if other is None:
+        return None
+    number = app.env.toc_secnumbers.get(other, {}).get("", ())
+    number = ".".join(map(str, number)) + ". " if number else ""
+    title = escape(number + app.env.titles[other].astext())
+    return {"link": app.builder.get_relative_uri(page, other), "title": title}
+
+
+def write_moved(app, error):
+    """Where an anchor stands that is not, or no longer, on the page of an old address.
+
+    Sections and figures that moved from a chapter to a page below it keep their anchor; all
+    labels of the book lead to where they are now. The file is loaded only when one is missing.
+    """
+    if error or app.builder.format != "html":
+        return
+    moved = {}
+    domain = app.env.get_domain("std")
+    for page, anchor, *_ in [*domain.labels.values(), *domain.anonlabels.values()]:
+        if anchor and page.startswith("book/"):
+            moved[anchor] = page
+    for page, (above, *_) in app.builder.relations.items():
+        if is_chapter(above):
+            text = Path(app.outdir, f"{page}.html").read_text("utf-8")
+            for anchor in re.findall(r'<(?:section|figure|span|div)\b[^>]*? id="([^"]+)"', text):
+                moved[f"{above}#{anchor}"] = page
+    target = Path(app.outdir, "_static/moved.js")
+    target.write_text(f"attnMoved({json.dumps(moved, sort_keys=True)})\n", encoding="utf-8")
+
+
+def setup(app):
+    """Called by Sphinx."""
+    app.connect("html-page-context", header, priority=900)
+    app.connect("html-page-context", formulas, priority=900)
+    app.connect("html-page-context", sized_images, priority=900)
+    app.connect("html-page-context", neighbours, priority=900)
+    app.connect("build-finished", write_moved)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

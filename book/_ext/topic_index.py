@@ -1,0 +1,261 @@
+"""The index: which section to open for a term of the field.
+
+    ## Residual connections
+    <!-- index: residual connections (skip connections); residual stream -->
+
+A comment below a heading, which no reader of the notebook sees, names the terms of its section,
+separated by semicolons. Sphinx's own `{index}` does the same, in the open. The page `genindex`
+lists them by topic and from A to Z, then the Chinese terms and the names of the module; the
+search (`section_search`) and the glossary (`glossary_links`) rely on them.
+"""
+
+import re
+import unicodedata
+from collections import defaultdict
+from html import escape
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.errors import ExtensionError
+from sphinx.transforms import SphinxTransform
+
+COMMENT = re.compile(r"\s*<!--\s*index:\s*(.*?)\s*-->\s*", re.DOTALL)
+CHAPTER = re.compile(r"book/(\d\d)-")
+GLOSSARY = "book/glossary"
+CHINESE = re.compile(r"[\u4e00-\u9fff]")
+
+
+class IndexComments(SphinxTransform):
+    """Make index entries of the comments; each leads to its section."""
+
+    default_priority = 300  # when labels have become ids, before Sphinx collects the entries
+
+    def apply(self, **options):
+        for raw in list(self.document.findall(nodes.raw)):
+            found = COMMENT.fullmatch(raw.astext())
+            if not found:
+                continue
+            where = f"{self.env.docname}, line {raw.line}"
+            section = raw.parent
+            if not isinstance(section, nodes.section):
+                raise ExtensionError(f"{where}: an index comment stands below a heading")
+            terms = [" ".join(term.split()) for term in found[1].split(";")]
+            if not all(terms):
+                raise ExtensionError(f"{where}: an index entry is empty: {found[1]!r}")
+            target = anchor(section)
+            entries = [("single", term, target, "", None) for term in terms]
+            raw.replace_self(addnodes.index("", entries=entries))
+
+
+def anchor(section):
+    """The label of a section, which stays when it is retitled, or else the id of its title."""
+    return section["ids"][-1]
+
+
+def terms(env):
+    """All entries but those of glossary and module: (term, page, anchor), in reading order."""
+    entries = env.get_domain("index").entries
+    for page in in_order(env):
+        if page != GLOSSARY and not page.startswith("book/reference"):
+            for _, term, target, *_ in entries.get(page, []):
+                yield term, page, target
+
+
+def in_order(env):
+    """The pages as the table of contents has them."""
+
+    def below(page):
+        yield page
+        for other in env.toctree_includes.get(page, []):
+            yield from below(other)
+
+    return list(dict.fromkeys(below(env.config.root_doc)))
+
+
+def number(env, page, target=""):
+    """The number of a section, such as 5.3, or of the one around it; an empty text without any."""
+    if not target:
+        return joined(env.toc_secnumbers.get(page, {}).get(""))
+    numbers = (own_number(env, page, each) for each in slugs(env, page).get(target, [target]))
+    return next(filter(None, numbers), "")
+
+
+def own_number(env, page, target):
+    """The number of a section itself; deep ones have none."""
+    if not target:
+        return number(env, page)
+    slug = slugs(env, page).get(target, [target])[0]
+    return joined(env.toc_secnumbers.get(page, {}).get(f"#{slug}"))
+
+
+def joined(found):
+    return ".".join(map(str, found or ()))
+
+
+def slugs(env, page):
+    """{label: ids under which the section and those around it are numbered}, from `remember`."""
+    return getattr(env, "attn_slugs", {}).get(page, {})
+
+
+def headings(env, page):
+    """{anchor: heading} of a page."""
+    return getattr(env, "attn_headings", {}).get(page, {})
+
+
+def remember(app, doctree):
+    """Keep, for each section, its ids and its heading."""
+    env, page = app.env, app.env.docname
+    if not hasattr(env, "attn_slugs"):
+        env.attn_slugs, env.attn_headings = {}, {}
+    env.attn_slugs[page], env.attn_headings[page] = {}, {}
+    for section, title in titled(doctree):
+        for each in section["ids"]:
+            around = (node["ids"][0] for node in lineage(section) if node["ids"])
+            env.attn_slugs[page][each] = list(around)
+            env.attn_headings[page][each] = title.astext()
+
+
+def lineage(section):
+    """A section and those around it."""
+    while isinstance(section, nodes.section):
+        yield section
+        section = section.parent
+
+
+def titled(doctree):
+    """The sections of a page with their titles; an exercise is a section without one."""
+    for section in doctree.findall(nodes.section):
+        if section.children and isinstance(section[0], nodes.title):
+            yield section, section[0]
+
+
+def forget(app, env, page):
+    for kept in ("attn_slugs", "attn_headings"):
+        getattr(env, kept, {}).pop(page, None)
+
+
+def merge(app, env, pages, other):
+    for kept in ("attn_slugs", "attn_headings"):
+        here = getattr(env, kept, None) or {}
+        here.update(getattr(other, kept, {}))
+        setattr(env, kept, here)
+
+
+def by_topic(env):
+    """[(heading, {term: [(page, anchor)]})]: a chapter, with what is below it, is a topic."""
+    above = {}
+    for page in in_order(env):
+        for other in env.toctree_includes.get(page, []):
+            above[other] = page
+    topics = {}
+    for term, page, target in terms(env):
+        top = page
+        while CHAPTER.match(above.get(top, "")):
+            top = above[top]
+        topics.setdefault(top, defaultdict(list))[term].append((page, target))
+    for top, found in topics.items():
+        numbers = env.toc_secnumbers.get(top, {}).get("", ())
+        title = " ".join([*map(str, numbers), env.titles[top].astext()])
+        yield title, found
+
+
+def letter(term):
+    """Under which heading of A to Z a term stands: signs and digits come first."""
+    first = unicodedata.normalize("NFKD", term.lstrip("([−≈ε√"))[:1].upper()
+    return first if "A" <= first <= "Z" else "0–9"
+
+
+def sort_key(term):
+    return re.sub(r"[^\w ]", "", unicodedata.normalize("NFKD", term)).casefold()
+
+
+def glossary_terms(env):
+    """{term: anchor}, those in Chinese included."""
+    objects = env.get_domain("std").objects.items()
+    return {name: found[1] for (kind, name), found in objects if kind == "term"}
+
+
+def listed(app, found):
+    """A list of terms; behind each the numbers of the sections, which are links."""
+    lines = []
+    for term, places in found:
+        links = []
+        for page, target in dict.fromkeys(places):
+            uri = app.builder.get_relative_uri("genindex", page) + (f"#{target}" if target else "")
+            if page == GLOSSARY:
+                shown, title = "glossary", f"Glossary: {term}"
+            else:
+                title = headings(app.env, page).get(target) or app.env.titles[page].astext()
+                shown = number(app.env, page, target) or title
+            links.append(f'<a href="{escape(uri)}" title="{escape(title)}">{escape(shown)}</a>')
+        lines.append(f"<li>{escape(term)} {', '.join(links)}</li>")
+    return f'<ul class="terms">{"".join(lines)}</ul>'
+
+
+def module_names(env):
+    """[(name, (page, anchor))] of what the module's reference explains."""
+    objects = env.get_domain("py").objects.items()
+    pages = ((name, found.docname, found.node_id) for name, found in objects)
+    return sorted(((name, (page, node)) for name, page, node in pages), key=lambda n: n[0].lower())
+
+
+def build(app):
+    """The page's body."""
+    env = app.env
+    alphabet = defaultdict(lambda: defaultdict(list))
+    for term, page, target in terms(env):
+        alphabet[letter(term)][term].append((page, target))
+    chinese = {}
+    for term, target in glossary_terms(env).items():
+        if CHINESE.search(term):
+            chinese[term] = [(GLOSSARY, target)]
+        else:
+            alphabet[letter(term)][term].append((GLOSSARY, target))
+    letters = sorted(alphabet)
+    jump = [f'<a href="#{anchor_of(each)}">{each}</a>' for each in letters]
+    jump += ['<a href="#chinese" lang="zh-Hans">中文</a>', '<a href="#names">module</a>']
+    parts = [
+        '<section id="index"><h1>Index</h1>',
+        "<p>Terms of the field, and the sections where they are taught: by topic, then from "
+        "A to Z. The numbers are links.</p>",
+        f'<p class="jump">{" ".join(jump)}</p>',
+        '<section id="topics"><h2>By topic</h2>',
+    ]
+    for title, found in by_topic(env):
+        parts.append(f"<h3>{escape(title)}</h3>{listed(app, found.items())}")
+    parts.append('</section><section id="a-to-z"><h2>A to Z</h2>')
+    for each in letters:
+        found = sorted(alphabet[each].items(), key=lambda item: sort_key(item[0]))
+        parts.append(f'<h3 id="{anchor_of(each)}">{each}</h3>{listed(app, found)}')
+    parts.append('</section><section id="chinese"><h2>Chinese terms</h2>')
+    parts.append(f'<div lang="zh-Hans">{listed(app, sorted(chinese.items()))}</div>')
+    parts.append('</section><section id="names"><h2>Names of the module</h2><ul class="terms">')
+    for name, (page, node) in module_names(env):
+        uri = app.builder.get_relative_uri("genindex", page) + f"#{node}"
+        parts.append(f'<li><a href="{uri}"><code>{escape(name)}</code></a></li>')
+    parts.append("</ul></section></section>")
+    return "\n".join(parts)
+
+
+def anchor_of(each):
+    return f"index-{'signs' if each == '0–9' else each}"
+
+
+def page(app, name, template, context, doctree):
+    """Show our own index under the name of Sphinx's."""
+    if name == "genindex":
+        context["body"] = build(app)
+        context["title"] = "Index"
+        context["meta"] = {"html_theme.sidebar_secondary.remove": "true"}
+        return "page.html"
+    return None
+
+
+def setup(app):
+    """Called by Sphinx."""
+    app.add_transform(IndexComments)
+    app.connect("doctree-read", remember)
+    app.connect("env-purge-doc", forget)
+    app.connect("env-merge-info", merge)
+    app.connect("html-page-context", page, priority=400)
+    return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": 1}

@@ -1,0 +1,68 @@
+// Folds: "Show all code" and ?code, links that lead into a fold. Anchors that moved. Colour by cell.
+document.addEventListener("DOMContentLoaded", () => {
+  const all = (selector) => [...document.querySelectorAll(selector)];
+
+  // One button opens the code of every cell, remembers it, and closes it again.
+  const folds = all("details.fold.code");
+  const show = document.querySelector(".btn-show-code");
+  const setAll = (open) => {
+    folds.forEach((fold) => { fold.open = open; });
+    document.documentElement.toggleAttribute("data-code", open);
+    if (show) {
+      show.setAttribute("aria-pressed", open);
+      show.querySelector(".btn__text-container").textContent = open ? "Hide code" : "Show all code";
+    }
+  };
+  const asked = new URLSearchParams(location.search).has("code");
+  if (asked || localStorage.getItem("code") === "shown") setAll(true);
+  show?.removeAttribute("onclick");
+  show?.addEventListener("click", () => {
+    const open = !document.documentElement.hasAttribute("data-code");
+    setAll(open);
+    if (open) localStorage.setItem("code", "shown");
+    else localStorage.removeItem("code");
+  });
+
+  // A link into a fold opens it; an anchor that is not here is looked up.
+  const goTo = () => {
+    const name = decodeURIComponent(location.hash.slice(1));
+    if (!name) return;
+    const target = document.getElementById(name);
+    if (!target) return name.includes("=") ? undefined : lookUp(name);
+    let inside = false;
+    for (let fold = target.closest("details"); fold; fold = fold.parentElement.closest("details")) {
+      inside ||= !fold.open;
+      fold.open = true;
+    }
+    if (inside) target.scrollIntoView();
+  };
+  const root = new URL(document.documentElement.dataset.content_root, location.href);
+  const lookUp = (name) => {
+    window.attnMoved = (moved) => {
+      const here = decodeURIComponent(location.href.split(/[?#]/)[0].slice(root.href.length));
+      const page = moved[`${here.replace(/\.html$/, "")}#${name}`] ?? moved[name];
+      if (page && `${page}.html` !== here) location.replace(`${root.href}${page}.html#${name}`);
+    };
+    const script = document.createElement("script");
+    script.src = `${root.href}_static/moved.js`;
+    document.head.append(script);
+  };
+  addEventListener("hashchange", goTo);
+  goTo();
+
+  // What is printed is open where a reader on paper needs it: predictions and deeper parts.
+  addEventListener("beforeprint", () => all("details.compare, details.deeper").forEach((fold) => {
+    if (!fold.open) { fold.open = true; fold.dataset.printed = ""; }
+  }));
+  addEventListener("afterprint", () => all("details[data-printed]").forEach((fold) => {
+    fold.open = false;
+    delete fold.dataset.printed;
+  }));
+
+  // Code that scrolls sideways can be reached by keyboard once its fold is open.
+  all("details").forEach((fold) => fold.addEventListener("toggle", () => {
+    fold.querySelectorAll("pre").forEach((node) => {
+      if (node.scrollWidth > node.clientWidth) node.tabIndex = 0;
+    });
+  }));
+});

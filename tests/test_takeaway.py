@@ -1,0 +1,367 @@
+"""What readers take with them: slides, the printed book, a shared link, a reference to cite."""
+
+import io
+import json
+import os
+import re
+import sys
+import xml.etree.ElementTree as xml
+from functools import cache
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import cards
+import join
+import pdf
+import pytest
+import slides
+import yaml
+from bs4 import BeautifulSoup
+from toc import pages
+
+ROOT = Path(__file__).parents[1]
+SITE = Path(os.environ.get("ATTNBOOK_SITE", ROOT / "_build/html")).resolve()
+FILES = pages(ROOT)
+CHAPTERS = [file for file in FILES if re.match(r"book/\d\d-", file)]
+ROAD = [file for file in CHAPTERS if "deeper" not in file]
+SAMPLE = "book/05-multi-head-attention"
+
+pytestmark = [
+    pytest.mark.skipif(
+        not (SITE / "index.html").exists() and os.environ.get("ATTNBOOK_REQUIRE_BROWSER") != "1",
+        reason=f"there is no site in {SITE}: make book",
+    ),
+    pytest.mark.skipif(
+        sys.version_info < (3, 11), reason="the lock of Python 3.10 has an older theme"
+    ),
+]
+
+
+@cache
+def read(page):
+    return BeautifulSoup((SITE / f"{page}.html").read_text("utf-8"), "html.parser")
+
+
+@pytest.fixture
+def tab(chromium):
+    """A page that collects what goes wrong and what is asked for."""
+    context = chromium.new_context(viewport={"width": 1366, "height": 768}, reduced_motion="reduce")
+    page = context.new_page()
+    page.trouble, page.asked = [], []
+    page.on("request", lambda request: page.asked.append(request.url))
+    page.on("requestfailed", lambda request: page.trouble.append(request.url))
+    page.on("pageerror", lambda error: page.trouble.append(str(error)))
+    page.on(
+        "console", lambda line: line.type in ("error", "warning") and page.trouble.append(line.text)
+    )
+    yield page
+    context.close()
+
+
+# ---- present ----
+
+NOW = """() => {
+    const node = document.querySelector(".present-now"), box = node.getBoundingClientRect()
+    const ids = [node, ...node.querySelectorAll("[id]")].map(each => each.id).filter(Boolean)
+    const live = [...node.querySelectorAll("*")].some(each => each.localName.startsWith("attn-"))
+    const { left, top, right, bottom, width, height } = box
+    const whole = left >= -1 && top >= -1 && right <= innerWidth + 1 && bottom <= innerHeight + 1
+    return { ids, live, whole, width, height, tag: node.tagName }
+}"""
+
+
+def every_slide(tab):
+    """What each slide shows, reached by the arrow key."""
+    count = int(tab.locator(".present-count").inner_text().split("/")[1])
+    for at in range(1, count + 1):
+        assert tab.locator(".present-count").inner_text() == f"{at} / {count}"
+        yield tab.evaluate(NOW)
+        for _ in range(2):  # an answer is a step of its own
+            if tab.locator(".present-count").inner_text() == f"{at} / {count}":
+                tab.keyboard.press("ArrowRight")
+
+
+def present(tab, page, anchor=""):
+    tab.goto(f"{(SITE / page).as_uri()}.html?present{anchor}")
+    tab.locator(".present-count").wait_for()
+    tab.evaluate("async () => { await MathJax.startup.promise }")
+
+
+def test_the_arrow_key_reaches_every_picture_of_a_page(tab):
+    present(tab, SAMPLE)
+    seen = list(every_slide(tab))
+    ids = {each for slide in seen for each in slide["ids"]}
+    body = read(SAMPLE).select_one("article.bd-article")
+    figures = {
+        tag["id"] for tag in body.select("figure[id]") if not tag.find_parent(class_="solution")
+    }
+    assert figures and figures <= ids, figures - ids
+    explorables = [
+        tag for tag in body.find_all(re.compile("^attn-")) if not tag.find_parent(class_="solution")
+    ]
+    assert sum(slide["live"] for slide in seen) >= bool(explorables)
+    headings = [slide for slide in seen if slide["tag"] == "H2"]
+    assert len(headings) == len(
+        [tag for tag in body.select("section > h2") if not tag.find_parent("details")]
+    )
+    for slide in seen:
+        assert slide["width"] > 50 and slide["height"] > 10, slide["ids"]
+        assert slide["whole"] or slide["height"] > 600, slide["ids"]
+    assert tab.trouble == []
+
+
+def test_a_presentation_begins_where_the_address_says_and_ends_there(tab):
+    first = read(SAMPLE).select_one("article figure[id]")["id"]
+    present(tab, SAMPLE, f"#{first}")
+    assert first in tab.evaluate(NOW)["ids"]
+    tab.keyboard.press("ArrowLeft")
+    assert first not in tab.evaluate(NOW)["ids"]
+    tab.keyboard.press("PageDown")
+    assert tab.url.endswith(f"#{first}")
+    tab.keyboard.press("Escape")
+    tab.wait_for_url(lambda url: "present" not in url)
+    assert tab.url.endswith(f"{SAMPLE}.html#{first}")
+    assert tab.locator("article p").first.is_visible()
+
+
+def test_nothing_else_is_seen_while_presenting(tab):
+    present(tab, SAMPLE)
+    tab.keyboard.press("ArrowRight")
+    for selector in (
+        ".bd-sidebar-primary",
+        ".bd-header-article",
+        "article p",
+        ".bd-footer-content",
+    ):
+        assert not any(node.is_visible() for node in tab.locator(selector).all()), selector
+
+
+def test_slides_print_one_on_each_page(tab):
+    pypdf = pytest.importorskip("pypdf")
+    present(tab, SAMPLE)
+    count = int(tab.locator(".present-count").inner_text().split("/")[1])
+    data = tab.pdf(prefer_css_page_size=True, print_background=True)
+    reader = pypdf.PdfReader(io.BytesIO(data))
+    assert len(reader.pages) == count
+    assert float(reader.pages[0].mediabox.width) > float(reader.pages[0].mediabox.height)
+
+
+def test_a_file_of_slides_needs_nothing_beside_it(tab, tmp_path):
+    with_math = slides.make(tab, SITE, SAMPLE, tmp_path)
+    tab.asked.clear(), tab.trouble.clear()
+    moved = tmp_path / "elsewhere.html"
+    with_math.rename(moved)
+    tab.goto(moved.as_uri())
+    tab.locator(".present-count").wait_for()
+    assert [url for url in tab.asked if not url.startswith(("data:", moved.as_uri()))] == []
+    assert tab.trouble == []
+    seen = list(every_slide(tab))
+    figures = {
+        tag["id"]
+        for tag in read(SAMPLE).select("article figure[id]")
+        if not tag.find_parent(class_="solution")
+    }
+    assert figures <= {each for slide in seen for each in slide["ids"]}
+    assert moved.stat().st_size < 8e6
+    broken = "[...document.images].filter(i => i.complete && !i.naturalWidth).length"
+    assert tab.evaluate(broken) == 0
+    assert tab.locator("mjx-container").count() > 0
+
+
+# ---- the printed book ----
+
+
+def test_two_pages_become_one_document_without_two_ids_alike():
+    both = {SAMPLE, "book/glossary"}
+    bodies = [join.joined(SITE, page, both, "https://example.org/") for page in sorted(both)]
+    ids = [tag["id"] for body in bodies for tag in body.select("[id]")] + [
+        body["id"] for body in bodies
+    ]
+    assert len(ids) == len(set(ids)) > 100
+    links = [tag["href"] for body in bodies for tag in body.select("a[href]")]
+    inside = [href[1:] for href in links if href.startswith("#")]
+    assert inside and set(inside) <= set(ids)
+    assert not [href for href in links if urlsplit(href).scheme not in ("", "http", "https")]
+    assert [href for href in links if href.startswith("https://example.org/book/04-")]
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory, chromium):
+    """Two short pages and what they lead to, as the book is printed."""
+    pypdf = pytest.importorskip("pypdf")
+    output = tmp_path_factory.mktemp("pdf") / "sample.pdf"
+    count = pdf.make(SITE, ["book/derivations", "book/notation"], output, chromium)
+    return pypdf.PdfReader(output), count, output
+
+
+def test_the_printed_book_has_a_title_page_an_outline_and_page_numbers(printed):
+    reader, count, output = printed
+    assert len(reader.pages) == count >= 6
+    assert reader.metadata.title == "Attention and Transformers"
+    assert "Attention and Transformers" in reader.pages[0].extract_text()
+    titles = [entry.title for entry in reader.outline if not isinstance(entry, list)]
+    assert [each for each in titles if "Derivations" in each] and [
+        each for each in titles if "Notation" in each
+    ]
+    for at, page in enumerate(reader.pages[1:], start=2):
+        assert page.extract_text().strip().endswith(str(at)), at
+    assert not list(output.parent.glob(".*")), "a draft was left"
+
+
+def test_the_contents_name_the_page_on_which_a_section_stands(printed):
+    reader, _, _ = printed
+    text = reader.pages[1].extract_text()
+    wanted = [("The gradient of the softmax", None), ("Heads add up", None), ("Rows", None)]
+    for title, _ in wanted:
+        found = re.search(rf"{title}\s+(\d+)", text)
+        assert found, title
+        page = reader.pages[int(found[1]) - 1].extract_text()
+        assert title in " ".join(page.split()), f"{title} is not on page {found[1]}"
+
+
+def test_references_in_the_printed_book_lead_somewhere(printed):
+    reader, _, _ = printed
+    names, inside = set(reader.named_destinations), 0
+    for page in reader.pages:
+        for note in page.get("/Annots") or []:
+            note = note.get_object()
+            target = note.get("/Dest") or note.get("/A", {}).get("/D")
+            if isinstance(target, str):
+                inside += 1
+                assert target in names or f"/{target}" in names, target
+    assert inside > 10
+
+
+def test_a_page_that_does_not_exist_is_refused_before_any_work(tmp_path):
+    with pytest.raises(SystemExit, match="there is no page book/99-nothing"):
+        pdf.main(["--site", str(SITE), "--output", str(tmp_path / "x.pdf"), "book/99-nothing"])
+    with pytest.raises(SystemExit, match="there is no website"):
+        slides.main(["--site", str(tmp_path), "--to", str(tmp_path)])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_printed_of_one_page_hides_no_picture(tab):
+    tab.goto(f"{(SITE / SAMPLE).as_uri()}.html")
+    tab.emulate_media(media="print")
+    hidden = """[...document.querySelectorAll("article figure img")].filter(image =>
+        !image.closest(".solution, details:not([open])") && !image.checkVisibility()
+    ).map(image => image.src)"""
+    assert tab.evaluate(hidden) == []
+    for selector in (".bd-sidebar-primary", ".bd-header-article", ".buttons"):
+        assert not any(node.is_visible() for node in tab.locator(selector).all()), selector
+
+
+# ---- shared and cited ----
+
+
+def test_a_shared_chapter_has_a_title_a_question_and_a_picture():
+    for page in [*ROAD, "book/index"]:
+        told = {
+            tag["property"]: tag["content"] for tag in read(page).select("meta[property^='og:']")
+        }
+        assert told["og:title"] and len(told["og:description"]) > 15, page
+        assert told["og:url"].startswith("https://") and "og:image" in told, page
+        stored = ROOT / "book/_static/cards" / Path(urlsplit(told["og:image"]).path).name
+        assert stored.stem == Path(page).name, page
+        assert (SITE / "_static/cards" / stored.name).read_bytes() == stored.read_bytes()
+
+
+def test_cards_are_small_and_of_the_size_that_is_asked_for():
+    stored = sorted((ROOT / "book/_static/cards").glob("*.png"))
+    assert {path.stem for path in stored} >= {Path(page).name for page in [*ROAD, "book/index"]}
+    for path in stored:
+        data = path.read_bytes()
+        assert len(data) <= cards.HEAVIEST, path.name
+        assert data[:4] == b"\x89PNG" and data[16:24] == (1200).to_bytes(4, "big") + (630).to_bytes(
+            4, "big"
+        )
+
+
+def test_the_map_of_the_site_lists_every_page_once():
+    space = {"s": "http://www.sitemaps.org/schemas/sitemap/0.9"}
+    found = [node.text for node in xml.parse(SITE / "sitemap.xml").findall("s:url/s:loc", space)]
+    root = found[0]
+    names = [address.removeprefix(root) for address in found]
+    assert len(names) == len(set(names)) and root.startswith("https://")
+    assert set(names) - {""} == {f"{page}.html" for page in [*FILES[1:], "genindex"]}
+    assert f"Sitemap: {root}sitemap.xml" in (SITE / "robots.txt").read_text("utf-8")
+
+
+def test_an_address_that_is_gone_offers_chapters_and_a_search(tab):
+    text = (SITE / "404.html").read_text("utf-8")
+    config = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))
+    name = config["repository"]["url"].rpartition("/")[2]
+    tab.route("**/*", lambda route: route.fulfill(status=404, body=text, content_type="text/html"))
+    tab.goto(f"https://attnbook.github.io/{name}/book/old/multi-head-attention.html")
+    search = tab.locator("#search")
+    assert search.inner_text() == "Search for “multi head attention”"
+    links = [node.get_attribute("href") for node in tab.locator("a").all()]
+    for link in links:
+        path = urlsplit(link).path.removeprefix(f"/{name}/")
+        assert link.startswith(f"/{name}/") and (SITE / (path or "index.html")).exists(), link
+    assert len(links) >= 3 + len(ROAD)
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_each_chapter_says_how_to_cite_it(chapter):
+    fold = read(chapter).select_one("details.cite")
+    entry = fold.select_one("pre").get_text()
+    assert entry.startswith("@incollection{attnbook") and entry.count("{") == entry.count("}")
+    title = read(chapter).h1.get_text().rpartition(". ")[2].rstrip("#").strip()
+    assert title in entry and f"{chapter}.html" in entry
+    assert read(chapter).select_one("link[rel=canonical]")["href"].endswith(f"{chapter}.html")
+
+
+# ---- the front door ----
+
+
+def test_the_landing_page_plays_leads_to_every_chapter_and_proves_what_it_says():
+    body = read("book/index").select_one("article.bd-article")
+    assert body.find(re.compile("^attn-")), "no explorable"
+    stops = [link["href"] for link in body.select("nav.stops a")]
+    assert stops == [f"{Path(page).name}.html" for page in ROAD]
+    assert all(link.svg and link.get_text().strip() for link in body.select("nav.stops a"))
+    questions = body.select("table.chapters tbody tr")
+    assert len(questions) == len(ROAD)
+    for row in questions:
+        assert row.a.get_text().endswith("?") and re.fullmatch(
+            r"\d+ min", row.find_all("td")[-1].get_text()
+        )
+    assert len(body.select(".front-buttons details a")) == len(ROAD)
+    assert re.search(r"First reading \(\d+ h\)", body.get_text())
+    said = body.select_one("ul.proof").get_text()
+    cells = 0
+    for path in [*ROOT.glob("book/*.ipynb"), *ROOT.glob("labs/*.ipynb")]:
+        cells += sum(
+            cell["cell_type"] == "code" for cell in json.loads(path.read_text("utf-8"))["cells"]
+        )
+    assert f"{cells:,} cells" in said
+
+
+def test_the_landing_page_is_light(tab):
+    """What is fetched, as a server sends it: text compressed, pictures as they are."""
+    import gzip
+
+    tab.goto((SITE / "book/index.html").as_uri())
+    tab.wait_for_load_state("load")
+    weight = {}
+    for address in set(tab.asked):
+        path = Path(urlsplit(address).path)
+        if address.startswith("file:"):
+            data = path.read_bytes()
+            packed = path.suffix in (".png", ".woff", ".woff2", ".gz")
+            weight[path.name] = len(data if packed else gzip.compress(data, 6))
+    assert sum(weight.values()) <= 250_000, sorted(weight.items(), key=lambda each: -each[1])[:8]
+    assert tab.trouble == []
+
+
+def test_labs_name_the_sections_that_they_stand_on():
+    for lab in (file for file in FILES if file.startswith("labs/student/")):
+        questions = [
+            tag
+            for tag in read(lab).select("article section")
+            if re.search(r"Question \d", tag.find(["h1", "h2"]).get_text())
+        ]
+        assert len([q for q in questions if q.find(string=re.compile("Taught in"))]) >= 8, lab
+        for link in read(lab).select("em:-soup-contains('Taught in') ~ a"):
+            assert link["href"].startswith("../../book/") and "#sec-" in link["href"], link["href"]

@@ -1,0 +1,87 @@
+"""The tables that `attnbook.measured` has left in a notebook's stored outputs.
+
+    python tools/measured_tables.py NOTEBOOK...
+
+writes the means of each notebook's tables to src/attnbook/stored/, so that the package can show
+them on Colab beside what was measured there. `tools/execute.py` does it, too.
+"""
+
+import json
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+STORED = ROOT / "src/attnbook/stored"
+
+
+class Tables(HTMLParser):
+    """Collects {name: {row: (mean, [each seed])}}, texts as they are shown."""
+
+    def __init__(self):
+        super().__init__()
+        self.found, self.rows, self.row, self.text = {}, None, None, None
+
+    def handle_starttag(self, tag, attributes):
+        known = dict(attributes)
+        if tag == "table" and known.get("class") == "measured":
+            self.rows = (
+                self.found.setdefault(known["data-name"], {}) if "data-name" in known else {}
+            )
+        elif self.rows is not None and tag == "th" and known.get("scope") == "row":
+            self.text = ""
+        elif self.rows is not None and tag == "data" and self.row is not None:
+            self.text, self.value = "", float(known["value"])
+            self.title = known.get("title")  # of a dot
+
+    def handle_data(self, data):
+        if self.text is not None:
+            self.text += data
+
+    def handle_endtag(self, tag):
+        if tag == "th" and self.text is not None:
+            self.row, self.text = self.text, None
+            self.rows[self.row] = []
+        elif tag == "data" and self.text is not None:
+            self.rows[self.row].append((self.title or self.text, self.value))
+            self.text = None
+        elif tag == "tr":
+            self.row = None
+        elif tag == "table":
+            self.rows = None
+
+
+def tables(path):
+    """The measured tables in a notebook's stored outputs that have a name."""
+    found = {}
+    for cell in json.loads(Path(path).read_text("utf-8"))["cells"]:
+        for output in cell.get("outputs", []):
+            text = "".join(output.get("data", {}).get("text/html", ""))
+            if '<table class="measured"' in text:
+                reader = Tables()
+                reader.feed(text)
+                twice = reader.found.keys() & found.keys()
+                if twice:
+                    raise ValueError(f"{path}: two tables are called {twice.pop()!r}")
+                found |= reader.found
+    return found
+
+
+def store(path, folder=STORED):
+    """Write the package's copy of a notebook's means, or remove it where there are none."""
+    means = {
+        name: {row: numbers[0][0] for row, numbers in rows.items()}
+        for name, rows in tables(path).items()
+    }
+    target = Path(folder) / f"{Path(path).stem}.json"
+    if means:
+        target.parent.mkdir(exist_ok=True)
+        text = json.dumps(means, ensure_ascii=False, indent=1, sort_keys=True)
+        target.write_text(text + "\n", encoding="utf-8")
+    else:
+        target.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    for argument in sys.argv[1:]:
+        store(argument)

@@ -1,0 +1,59 @@
+"""Take the README's picture of the book, from the website as it was built: `make picture`."""
+
+import io
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+from playwright.sync_api import sync_playwright
+
+PAGE = Path("_build/html/book/03-queries-keys-values.html")
+PICTURE = Path(".github/book.png")
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+LINKS = "nav.bd-links a.internal"
+
+
+def taken(program, width=1600, height=980):
+    """The page as a screen of this size shows it, and the chapters that its margin names."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme="light"
+        )
+        page = context.new_page()
+        page.goto(PAGE.resolve().as_uri())
+        page.wait_for_load_state("networkidle")
+        links = [link.get_attribute("href") for link in page.locator(LINKS).all() if visible(link)]
+        png = page.screenshot()
+        browser.close()
+    names = [Path(link).stem or PAGE.stem for link in links]
+    names = [PAGE.stem if name == "#" else name for name in names]
+    return png, [name for name in names if re.match(r"\d\d-(?!deeper)", name)]
+
+
+def visible(link):
+    """Is the whole link on the screen?"""
+    box, screen = link.bounding_box(), link.page.viewport_size
+    return box is not None and 0 <= box["y"] and box["y"] + box["height"] <= screen["height"]
+
+
+def main():
+    program = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    if program is None:
+        sys.exit("make picture: there is no Chromium here; install one or name it in CHROMIUM")
+    if not PAGE.exists():
+        sys.exit(f"make picture: {PAGE} is missing; make book builds it")
+    png, chapters = taken(program)
+    image = Image.open(io.BytesIO(png)).convert("P", palette=Image.Palette.ADAPTIVE, colors=256)
+    told = PngInfo()
+    told.add_text("chapters", " ".join(chapters))
+    image.save(PICTURE, optimize=True, pnginfo=told)
+    print(f"{PICTURE}: {image.width} × {image.height}, {len(chapters)} chapters in the margin")
+
+
+if __name__ == "__main__":
+    main()
