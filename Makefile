@@ -1,7 +1,7 @@
 # `make book` builds the website, `make test` proves it. Both make .venv first if it is missing.
 .NOTPARALLEL:
 .PHONY: help book test serve notebooks lint unit nbval site-tests slow test-machines \
-        set-repository lock clean env-book env-test
+        picture pdf slides cards set-repository lock clean env-book env-test
 
 PYTHON ?= python3
 WORKERS ?= 2
@@ -15,7 +15,8 @@ export PIP_ARGS
 
 RUN := .venv/bin/python
 BUILD := .venv/bin/jupyter-book build . -W -n --keep-going
-NBVAL := $(RUN) -m pytest --nbval --nbval-current-env --nbval-cell-timeout=120 --timeout=600 \
+NBVAL := $(RUN) -m pytest --nbval --nbval-current-env --nbval-sanitize-with tools/nbval.cfg \
+         --nbval-cell-timeout=120 --timeout=600 \
          --dist loadscope $(NOTEBOOK)
 START := $(shell date +%s)
 
@@ -31,16 +32,18 @@ book: env-book ## build the website from the stored outputs, say where to open i
 test: env-test lint unit nbval site-tests $(if $(SLOW),slow) ## everything must be green; SLOW=1 adds the Colab check
 	@echo "== all green, $$(( $$(date +%s) - $(START) )) s"
 
-lint: env-test ## code style, notebooks included; workflows
+lint: env-test ## code style, notebooks included; types; workflows
 	@echo "== lint"
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
+	@$(RUN) -m mypy
 	@.venv/bin/check-jsonschema -q --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	@.venv/bin/check-jsonschema -q --builtin-schema vendor.citation-file-format --default-filetype yaml CITATION.cff
 
 unit: env-test ## the module's tests, shapes enforced
 	@echo "== unit tests"
-	@$(RUN) -m pytest tests -n $(WORKERS) -m "not slow" --ignore tests/test_site.py --ignore tests/test_browser.py
+	@$(RUN) -m pytest tests -n $(WORKERS) -m "not slow" --ignore tests/test_site.py --ignore tests/test_browser.py \
+	    --ignore tests/test_find.py --ignore tests/test_takeaway.py --ignore tests/test_reading.py
 
 nbval: env-test ## every notebook again, every output compared
 	@echo "== notebooks"
@@ -50,7 +53,8 @@ site-tests: env-test ## the website built anew, warnings are errors; then in a b
 	@echo "== website"
 	@$(BUILD) -q --all || { rm -rf _build/.doctrees; exit 1; }
 	@echo "== website's tests"
-	@$(RUN) -m pytest tests/test_site.py tests/test_browser.py -n $(WORKERS) -rs
+	@$(RUN) -m pytest tests/test_site.py tests/test_browser.py tests/test_find.py \
+	    tests/test_takeaway.py tests/test_reading.py -n $(WORKERS) -rs
 
 slow: env-test ## each notebook alone, as on Colab
 	@echo "== slow tests (as on Colab; of the last commit)"
@@ -70,6 +74,18 @@ notebooks: env-test ## run notebooks and store their outputs (one: NOTEBOOK=book
 serve: book ## build, then serve the website on this machine (PORT=8000)
 	@$(RUN) -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)
 
+picture: env-test book ## take the README's picture anew, with Chromium
+	@$(RUN) tools/picture.py
+
+pdf: book env-test ## the book as one PDF (some minutes; needs Chromium)
+	@$(RUN) tools/pdf.py
+
+slides: book env-test ## slides of each chapter as one file (one: CHAPTER=book/05-…)
+	@$(RUN) tools/slides.py $(CHAPTER)
+
+cards: book env-test ## the pictures of shared links, stored in book/_static/cards (one: CHAPTER=book/05-…)
+	@$(RUN) tools/cards.py $(CHAPTER)
+
 set-repository: env-book ## move to another address: URL=https://github.com/owner/name
 	@$(RUN) tools/set_repository.py "$(URL)"
 
@@ -77,7 +93,7 @@ lock: ## resolve all versions anew into the two requirements.txt (needs uv)
 	@$(PYTHON) tools/lock.py
 
 clean: ## remove everything that was installed or built
-	rm -rf .venv _build .pytest_cache .ruff_cache .hypothesis src/*.egg-info
+	rm -rf .venv _build .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 env-book env-test:

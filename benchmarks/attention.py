@@ -7,7 +7,6 @@ for the backward pass. The result goes to benchmarks/attention.json.
 """
 
 import argparse
-import sys
 from pathlib import Path
 
 import torch
@@ -17,9 +16,7 @@ from torch.testing import assert_close
 
 from attnbook import device
 from attnbook.attention import attend, causal_mask
-
-sys.path.append(str(Path(__file__).parents[1] / "results"))
-from provenance import provenance, write
+from attnbook.provenance import provenance, write
 
 H, D = 4, 32
 

@@ -8,7 +8,6 @@ The result goes to benchmarks/block.json; a ratio is our time over torch's.
 """
 
 import argparse
-import sys
 from pathlib import Path
 
 import torch
@@ -21,9 +20,7 @@ from attnbook.attention import MultiHeadAttention, causal_mask
 from attnbook.block import Block, PostNorm, PreNorm
 from attnbook.feedforward import MLP
 from attnbook.norms import LayerNorm
-
-sys.path.append(str(Path(__file__).parents[1] / "results"))
-from provenance import provenance, write
+from attnbook.provenance import provenance, write
 
 SIZES = [(8, 32, 64, 4), (8, 128, 128, 4), (4, 256, 256, 8), (2, 512, 512, 8), (1, 1024, 256, 8)]
 
