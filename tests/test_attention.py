@@ -14,7 +14,6 @@ from torch.testing import assert_close
 from attnbook.attention import (
     AdditiveScores,
     MultiHeadAttention,
-    MultiplicativeScores,
     attend,
     causal_mask,
     dot_scores,
@@ -123,25 +122,6 @@ def test_attention_is_linear_in_the_values():
     q, k, v = qkv()
     w = torch.randn_like(v)
     assert_close(attend(q, k, 2 * v - w)[0], 2 * attend(q, k, v)[0] - attend(q, k, w)[0])
-
-
-def test_additive_scores_are_the_papers_formula_pair_by_pair():
-    q, k, _ = qkv()
-    k = k[..., :4]
-    score = AdditiveScores(query_width=D, key_width=4, width=6)
-    W, U, v = score.from_query.weight, score.from_key.weight, score.to_score.weight[0]
-    for b in range(B):
-        for i in range(Tq):
-            for j in range(Tk):
-                by_hand = v @ torch.tanh(W @ q[b, i] + U @ k[b, j])
-                assert_close(score(q, k)[b, i, j], by_hand)
-
-
-def test_multiplicative_scores_are_q_W_k_pair_by_pair():
-    q, k, _ = qkv()
-    score = MultiplicativeScores(query_width=D, key_width=4)
-    W = score.to_query.weight
-    assert_close(score(q, k[..., :4]), torch.einsum("bid,de,bje->bij", q, W, k[..., :4]))
 
 
 def test_unscaled_scores_grow_like_the_root_of_the_width():
@@ -399,9 +379,6 @@ def test_bad_input_is_named(monkeypatch):
     q, k, v = qkv()
     with pytest.raises(ValueError, match="width 7, keys have width 4"):
         attend(q, k[..., :4], v)
-    for score in (AdditiveScores(D, 3, 4), MultiplicativeScores(D, 3)):
-        with pytest.raises(ValueError, match="keys 7; this score was made for 7 and 3"):
-            score(q, k)
     with pytest.raises(ValueError, match="5 keys but 4 values"):
         attend(q, k, v[:, :4])
     with pytest.raises(ValueError, match="boolean"):

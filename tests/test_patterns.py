@@ -110,9 +110,6 @@ def test_bad_input_is_named(monkeypatch):
         (torch.ones(2, 3), "boolean"),
         (torch.ones(3, 3).bool(), r"mask \(3, 3\) does not fit scores \(2, 7, 7\)"),
         (torch.ones(1, 3, T, T).bool(), r"mask \(1, 3, 7, 7\) does not fit scores \(2, 4, 7, 7\)"),
-        (causal & document(IDS[:, :5]), r"documents \(2, 5\) do not fit keys \(2, 7\)"),
-        (causal & padding(THERE[:1]), r"padding \(1, 7\) does not fit keys \(2, 7\)"),
-        (prefix(torch.tensor([1, 2, 3])), "3 prefixes do not fit 2 sequences"),
     ]:
         with pytest.raises(ValueError, match=message):
             as_pattern(wrong).check(B, 4, T, T)

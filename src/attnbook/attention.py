@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnbook.cache import Cache, KVCache, MemoryCache, StaticCache, WindowCache
+from attnbook.learned_scores import AdditiveScores as AdditiveScores  # other scores for `attend`
+from attnbook.learned_scores import MultiplicativeScores as MultiplicativeScores
 from attnbook.masks import Mask, Pattern, Places, as_pattern, left_of, table_of
 from attnbook.masks import causal_mask as causal_mask  # taught as part of attention
 from attnbook.masks import check_mask as check_mask
@@ -50,54 +52,6 @@ def scaled_dot_scores(
     Vaswani et al. 2017, equation 1.
     """
     return dot_scores(q, k) / math.sqrt(q.shape[-1])
-
-
-class MultiplicativeScores(nn.Module):
-    """A learned matrix between query and key, q W kᵀ: their widths may differ.
-
-    Luong et al. 2015, section 3.1, "general".
-    """
-
-    def __init__(self, query_width: int, key_width: int):
-        super().__init__()
-        self.to_query = nn.Linear(key_width, query_width, bias=False)
-        self.widths = query_width, key_width
-
-    def forward(
-        self, q: Float[Tensor, "*batch Tq Dq"], k: Float[Tensor, "*batch Tk Dk"]
-    ) -> Float[Tensor, "*batch Tq Tk"]:
-        check_widths(q, k, self.widths)
-        return q @ self.to_query(k).mT
-
-
-class AdditiveScores(nn.Module):
-    """A small network looks at query and key together: v · tanh(W q + U k).
-
-    Bahdanau et al. 2015, appendix A.1.2, where q is the decoder's state and k the encoder's.
-    """
-
-    def __init__(self, query_width: int, key_width: int, width: int):
-        super().__init__()
-        self.from_query = nn.Linear(query_width, width, bias=False)
-        self.from_key = nn.Linear(key_width, width, bias=False)
-        self.to_score = nn.Linear(width, 1, bias=False)
-        self.widths = query_width, key_width
-
-    def forward(
-        self, q: Float[Tensor, "*batch Tq Dq"], k: Float[Tensor, "*batch Tk Dk"]
-    ) -> Float[Tensor, "*batch Tq Tk"]:
-        check_widths(q, k, self.widths)
-        pairs = self.from_query(q).unsqueeze(-2) + self.from_key(k).unsqueeze(-3)  # (… Tq Tk width)
-        return self.to_score(torch.tanh(pairs)).squeeze(-1)
-
-
-def check_widths(q: Tensor, k: Tensor, widths: tuple[int, int]) -> None:
-    """Raise a ValueError unless queries and keys have the widths that a score was made for."""
-    if (q.shape[-1], k.shape[-1]) != widths:
-        raise ValueError(
-            f"queries have width {q.shape[-1]}, keys {k.shape[-1]}; this score was made for "
-            f"{widths[0]} and {widths[1]}"
-        )
 
 
 def masked_softmax(

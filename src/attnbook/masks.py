@@ -18,11 +18,8 @@ from attnbook.patterns import as_pattern as as_pattern
 from attnbook.patterns import both as both
 from attnbook.patterns import by_head as by_head
 from attnbook.patterns import causal as causal
-from attnbook.patterns import document as document
 from attnbook.patterns import either as either
 from attnbook.patterns import local as local
-from attnbook.patterns import padding as padding
-from attnbook.patterns import prefix as prefix
 from attnbook.patterns import rule as rule
 from attnbook.patterns import written as written
 from attnbook.step import once
@@ -31,6 +28,9 @@ from attnbook.tables import causal_mask as causal_mask
 from attnbook.tables import check_last as check_last
 from attnbook.tables import check_mask as check_mask
 from attnbook.tables import length_mask as length_mask
+from attnbook.text_patterns import document as document
+from attnbook.text_patterns import padding as padding
+from attnbook.text_patterns import prefix as prefix
 
 
 def left_of(at: Places, *masks: Mask | Rule | None) -> Mask | None:

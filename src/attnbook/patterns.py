@@ -50,13 +50,22 @@ class Pattern:
     """A rule for who may look at whom. Another rule is a subclass with `__call__`.
 
     `reach` is the number of last places that it may let a query see, if there is such a bound:
-    the layer's cache then keeps no more. `by_row` rules differ between the sequences of a batch
-    and are given their number b, too.
+    the layer's cache then keeps no more.
     """
 
-    reach: int | None = None
-    by_row = False
-    is_rule = True  # a rule of places; a table that was written out is none
+    @property
+    def reach(self) -> int | None:
+        return None
+
+    @property
+    def by_row(self) -> bool:
+        """Does it differ between the sequences of a batch? Then it is given their number b, too."""
+        return False
+
+    @property
+    def is_rule(self) -> bool:
+        """Is it a rule of places? A table that was written out is none."""
+        return True
 
     def __call__(self, i: Tensor, j: Tensor, b: Tensor | None = None) -> Bool[Tensor, "..."]:
         raise NotImplementedError(f"{type(self).__name__} does not say who may look at whom")
@@ -130,70 +139,14 @@ class local(Pattern):
 
 
 @dataclass(frozen=True, eq=False)
-class prefix(Pattern):
-    """The first `count` positions are looked at by all; with `| causal` a prefix language model.
-
-    `count` is a number, or one for each sequence, (B,). Raffel et al. 2020, section 3.2.1.
-    """
-
-    count: int | Int[Tensor, " B"]
-
-    @property
-    def by_row(self) -> bool:
-        return isinstance(self.count, Tensor)
-
-    def check(self, B: int, H: int, Tq: int, Tk: int) -> None:
-        if self.by_row and len(self.count) != B:
-            raise ValueError(f"{len(self.count)} prefixes do not fit {B} sequences")
-
-    def __call__(self, i: Tensor, j: Tensor, b: Tensor | None = None) -> Bool[Tensor, "..."]:
-        return j < (self.count if b is None else self.count[b])
-
-
-@dataclass(frozen=True, eq=False)
-class document(Pattern):
-    """Look at tokens of your own document: several stand in one sequence, one after the other.
-
-    `ids` numbers the document of each token, (T,) or (B, T), over all keys.
-    """
-
-    ids: Int[Tensor, "*B T"]
-
-    @property
-    def by_row(self) -> bool:
-        return self.ids.dim() == 2
-
-    def check(self, B: int, H: int, Tq: int, Tk: int) -> None:
-        if self.ids.shape not in ((Tk,), (B, Tk)):
-            raise ValueError(f"documents {tuple(self.ids.shape)} do not fit keys {(B, Tk)}")
-
-    def __call__(self, i: Tensor, j: Tensor, b: Tensor | None = None) -> Bool[Tensor, "..."]:
-        if b is None:
-            return self.ids[i] == self.ids[j]
-        return self.ids[b, i] == self.ids[b, j]
-
-
-@dataclass(frozen=True, eq=False)
-class padding(Pattern):
-    """Look at tokens, not at padding: `there` is True at the tokens, (B, T), over all keys."""
-
-    there: Bool[Tensor, "B T"]
-    by_row = True
-
-    def check(self, B: int, H: int, Tq: int, Tk: int) -> None:
-        if self.there.shape != (B, Tk):
-            raise ValueError(f"padding {tuple(self.there.shape)} does not fit keys {(B, Tk)}")
-
-    def __call__(self, i: Tensor, j: Tensor, b: Tensor | None = None) -> Bool[Tensor, "..."]:
-        return self.there[b, j]
-
-
-@dataclass(frozen=True, eq=False)
 class written(Pattern):
     """A mask that was written out as a table, to be combined with patterns."""
 
     mask: Bool[Tensor, "..."]
-    is_rule = False
+
+    @property
+    def is_rule(self) -> bool:
+        return False
 
     def check(self, B: int, H: int, Tq: int, Tk: int) -> None:
         check_mask(self.mask, (B, H, Tq, Tk) if self.mask.dim() > 3 else (B, Tq, Tk))
