@@ -60,7 +60,7 @@ def test_flex_is_written_out(options, mask, monkeypatch):
     flexible = with_flex(copy.deepcopy(layer))
     assert type(flexible.score) is FlexScore
     calls = []
-    monkeypatch.setattr(flex, "flex_attention", lambda *q, **n: calls.append(1) or kernel(*q, **n))
+    monkeypatch.setattr(flex, "plain", lambda *q, **n: calls.append(1) or kernel(*q, **n))
     with torch.no_grad():
         assert_close(flexible(x, mask=mask), layer(x, mask=mask), atol=1e-5, rtol=1e-4)
     assert len(calls) == (0 if isinstance(mask, torch.Tensor) else 1)

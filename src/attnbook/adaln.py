@@ -1,11 +1,12 @@
 """A norm that takes orders: what is generated, and how far along, decides scale, shift and gate."""
 
-from typing import Any
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from attnbook.cache import Kept
+from attnbook.masks import Mask
 
 
 def modulated(
@@ -31,7 +32,11 @@ class AdaNorm(nn.Module):
         nn.init.zeros_(self.to_orders.weight), nn.init.zeros_(self.to_orders.bias)
 
     def forward(
-        self, x: Float[Tensor, "B T C"], condition: Float[Tensor, "B Cc"], *given: Any, **named: Any
+        self,
+        x: Float[Tensor, "B T C"],
+        condition: Float[Tensor, "B Cc"],
+        *given: object,
+        **named: object,
     ) -> Float[Tensor, "B T C"]:
         shift, scale, gate = self.to_orders(F.silu(condition)).chunk(3, -1)
         found = self.part(modulated(self.norm(x), shift, scale), *given, **named)
@@ -49,8 +54,8 @@ class ConditionedBlock(nn.Module):
         self,
         x: Float[Tensor, "B T C"],
         condition: Float[Tensor, "B Cc"],
-        mask: Any = None,
-        cache: Any = None,
+        mask: Mask | None = None,
+        cache: Kept | None = None,
     ) -> Float[Tensor, "B T C"]:
         return self.feedforward(self.attention(x, condition, mask=mask, cache=cache), condition)
 
@@ -81,6 +86,8 @@ class TimeEmbedding(nn.Module):
 
     Peebles and Xie 2023, section 3.2, after Nichol and Dhariwal 2021; their times go to 1000.
     """
+
+    speeds: Tensor
 
     def __init__(self, width: int, waves: int = 256):
         super().__init__()

@@ -7,6 +7,7 @@
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -20,7 +21,7 @@ from attnbook.masks import Mask, Pattern, Places, as_pattern, left_of, table_of
 from attnbook.masks import causal_mask as causal_mask  # taught as part of attention
 from attnbook.masks import check_mask as check_mask
 from attnbook.masks import length_mask as length_mask
-from attnbook.projection import Projection
+from attnbook.projection import Projection, Projects
 from attnbook.rotary import Rotate
 from attnbook.score import Relative, Score, shared
 
@@ -109,6 +110,8 @@ class Attention(nn.Module):
     the usual choice of these. Vaswani et al. 2017, section 3.2.2.
     """
 
+    project: Projects
+
     def __init__(
         self,
         project: nn.Module,
@@ -120,10 +123,11 @@ class Attention(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
-        self.project, self.to_out, self.rotate = project, to_out, rotate
+        self.project = cast(Projects, project)  # a module that has these methods
+        self.to_out, self.rotate = to_out, rotate
         self.score = Score() if score is None else score
         self.pattern, self.gate, self.dropout = pattern, gate, dropout
-        self.heads, self.kv_heads = project.heads, project.kv_heads
+        self.heads, self.kv_heads = self.project.heads, self.project.kv_heads
         self.see: Callable[[Tensor], None] | None = None  # called with the weights, if wanted
 
     def forward(
@@ -211,6 +215,8 @@ class MultiHeadAttention(Attention):
     position `start` on; `relative(Tq, Tk)` is added to the scores, one (Tq, Tk) table per head.
     """
 
+    project: Projection
+
     def __init__(
         self,
         width: int,
@@ -234,7 +240,7 @@ class MultiHeadAttention(Attention):
         """How many of its channels are queries, keys and values."""
         return self.project.widths
 
-    def __setattr__(self, name: str, value: object) -> None:
+    def __setattr__(self, name: str, value: Any) -> None:
         if name == "to_qkv":  # else torch would register a second map that nobody calls
             self.project.to_qkv = value
         else:

@@ -19,7 +19,9 @@ class Kept(Protocol):
     `length` counts the positions seen so far: a number, or a tensor where it must not be read.
     """
 
-    length: int | Int[Tensor, ""]
+    @property
+    def length(self) -> int | Int[Tensor, ""]:
+        """How many positions were seen so far."""
 
     def select(self, rows: Int[Tensor, " N"]) -> None:
         """Go on with these rows of the batch, in this order, as a search among beams does."""
@@ -35,6 +37,9 @@ class Cache(Kept, Protocol):
     def append(self, k: Float[Tensor, "B H T D"], v: Float[Tensor, "B H T Dv"]) -> KeysAndValues:
         """Store the keys and values of T new positions; return those that may be looked at."""
 
+    def keep(self, make: Callable[[], KeysAndValues]) -> KeysAndValues:
+        """The keys and values of a memory, which `make` makes all at once."""
+
     def total(self, T: int) -> int:
         """How many keys a mask speaks of when T positions are new."""
 
@@ -42,7 +47,15 @@ class Cache(Kept, Protocol):
         """Where the last Tq queries and the Tk keys stand that `append` returned."""
 
 
-class KVCache:
+class OneByOne:
+    """A cache whose keys come one after the other: those of a memory it refuses."""
+
+    def keep(self, make: Callable[[], KeysAndValues]) -> KeysAndValues:
+        """Refused."""
+        raise ValueError("a memory is kept in a MemoryCache: its keys come all at once")
+
+
+class KVCache(OneByOne):
     """The keys and values that one attention layer has seen so far.
 
     `length` says how many positions those are. Room is doubled when it runs out, so that adding a
@@ -74,7 +87,7 @@ class KVCache:
 
     def select(self, rows: Int[Tensor, " N"]) -> None:
         """Go on with these rows of the batch, in this order, as a search among beams does."""
-        if self.keys is not None:
+        if self.keys is not None and self.values is not None:
             self.keys, self.values = self.keys[rows], self.values[rows]
 
     def cut(self, length: int) -> None:
@@ -100,12 +113,12 @@ class WindowCache(KVCache):
         """Store T new positions; return them and the past that their windows can reach."""
         check_fit(self.keys, k)
         self.length += k.shape[2]
-        if self.keys is not None:
+        if self.keys is not None and self.values is not None:
             k, v = torch.cat((self.keys, k), 2), torch.cat((self.values, v), 2)
         gone = max(0, k.shape[2] - (self.window - 1 + self.spare))
         self.keys, self.values = k[:, :, gone:], v[:, :, gone:]
         if gone > self.window:  # a long prompt is let go, not only looked past
-            self.keys, self.values = self.keys.clone(), self.values.clone()
+            self.keys, self.values = k[:, :, gone:].clone(), v[:, :, gone:].clone()
         return k, v
 
     def cut(self, length: int) -> None:
@@ -118,11 +131,11 @@ class WindowCache(KVCache):
                 f"{self.spare} to spare"
             )
         self.length = length
-        if self.keys is not None:
+        if self.keys is not None and self.values is not None:
             self.keys, self.values = self.keys[:, :, :left], self.values[:, :, :left]
 
 
-class StaticCache:
+class StaticCache(OneByOne):
     """A cache of fixed room: its tensors keep their shape and place, so that a step compiles once.
 
     `length` is a tensor, which nobody needs to read. Keys that are not written yet are masked.
@@ -141,7 +154,7 @@ class StaticCache:
         if T > self.room:
             raise ValueError(f"{T} positions do not fit into a room of {self.room}")
         check_fit(self.keys, k)
-        if self.keys is None:
+        if self.keys is None or self.values is None:
             self.keys, self.values = empty(k, self.room), empty(v, self.room)
             self.length = self.length.to(k.device)
         at = self.length + torch.arange(T, device=k.device)
@@ -160,7 +173,7 @@ class StaticCache:
 
     def select(self, rows: Int[Tensor, " N"]) -> None:
         """Go on with these rows of the batch, in this order."""
-        if self.keys is not None:
+        if self.keys is not None and self.values is not None:
             self.keys, self.values = self.keys[rows], self.values[rows]
 
     def cut(self, length: int | Int[Tensor, ""]) -> None:
@@ -184,6 +197,10 @@ class MemoryCache:
         if self.kept is None:
             self.kept = make()
         return self.kept
+
+    def append(self, k: Float[Tensor, "B H T D"], v: Float[Tensor, "B H T Dv"]) -> KeysAndValues:
+        """Refused: keys that come one after the other are no memory."""
+        raise ValueError("self-attention needs a KVCache: a MemoryCache keeps a memory's keys")
 
     def total(self, T: int) -> int:
         """A mask speaks of the memory's positions."""

@@ -1,6 +1,8 @@
 """A score for GPUs: FlexAttention makes one kernel of a pattern, a cap, a bias; without a table."""
 
 from collections.abc import Callable
+from functools import partial
+from typing import cast
 
 import torch
 from jaxtyping import Float
@@ -13,6 +15,8 @@ from attnbook.step import once
 
 # Of a score, and the numbers of its sequence, head, query and key.
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
+Kernel = Callable[..., tuple[Tensor, Tensor]]
+plain = cast(Kernel, flex_attention)  # torch's own types do not say what it returns
 
 
 class FlexScore(Score):
@@ -35,13 +39,13 @@ class FlexScore(Score):
         dropout: float = 0.0,
     ) -> Float[Tensor, "B H Tq Dv"] | None:
         """The output of `attend`, without its weights."""
-        table = mask is not None and not (isinstance(mask, Pattern) and mask.is_rule)
+        rule = mask if isinstance(mask, Pattern) and mask.is_rule else None
         learns = torch.is_grad_enabled() and not q.is_cuda  # torch has no such gradient elsewhere
-        if table or at.Tq < self.least or dropout or learns:
+        if rule is not mask or at.Tq < self.least or dropout or learns:
             return super().fused(q, k, v, mask, at, dropout)
         scale = q.shape[-1] ** -0.5 if self.scale is None else self.scale
-        blocks = None if mask is None else once(("blocks", mask, at), lambda: blocks_of(mask, at))
-        kernel = compiled if q.is_cuda and not torch.compiler.is_compiling() else flex_attention
+        blocks = None if rule is None else once(("blocks", rule, at), partial(blocks_of, rule, at))
+        kernel = compiled if q.is_cuda and not torch.compiler.is_compiling() else plain
         output, total = kernel(
             *(q, k, v, self.change(at), blocks, scale),
             enable_gqa=q.shape[1] > k.shape[1],
@@ -91,7 +95,7 @@ def compiled(*given: object, **named: object) -> tuple[Tensor, Tensor]:
     return _kernel(*given, **named)
 
 
-_kernel: Callable[..., tuple[Tensor, Tensor]] | None = None
+_kernel: Kernel | None = None
 
 
 def with_flex(model: nn.Module) -> nn.Module:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -16,7 +17,10 @@ def watch(model: nn.Module, kind: type[nn.Module] = Attention) -> Iterator[dict[
     The names are those of `model.named_modules()`; a layer called again replaces its entry. Another
     `kind` of layer shows what it calls `see` with: MixtureOfExperts the chances, (B, T, E).
     """
-    layers = {name: part for name, part in model.named_modules() if isinstance(part, kind)}
+    # Any: a layer of another kind has its `see`, too, which nn.Module does not know.
+    layers: dict[str, Any] = {
+        name: part for name, part in model.named_modules() if isinstance(part, kind)
+    }
     if not layers:
         raise ValueError(f"there is no {kind.__name__} in this {type(model).__name__}")
     seen: dict[str, Tensor] = {}

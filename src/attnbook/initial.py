@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 
 from attnbook.transformer import Embed
 
+Model = TypeVar("Model", bound=nn.Module)
 Matrix = Callable[[str, Tensor], None]
 
 
@@ -26,7 +28,7 @@ class Tied(nn.Linear):
         self.embed = (embed,)  # in a tuple, so that it is no part of this part
 
     @property
-    def weight(self) -> Float[Tensor, "V C"]:
+    def weight(self) -> Float[Tensor, "V C"]:  # type: ignore[override]  # torch has a parameter
         """The embedding's vectors."""
         return self.embed[0].tokens.weight
 
@@ -34,7 +36,7 @@ class Tied(nn.Linear):
 tied = Tied
 
 
-def initialise(model: nn.Module, matrix: Matrix, embedding_std: float = 0.02) -> nn.Module:
+def initialise(model: Model, matrix: Matrix, embedding_std: float = 0.02) -> Model:
     """Random starting values: `matrix(name, weight)` for linear maps, zeros for their biases."""
     for name, part in model.named_modules():
         if isinstance(part, nn.Linear):
@@ -58,5 +60,6 @@ def normal(name: str, weight: torch.Tensor, depth: int | None = None, std: float
 
     Radford et al. 2019, section 2.3: 1/√N for N residual layers, two in each block.
     """
-    added = depth is not None and name.endswith(("to_out", "down"))
-    nn.init.normal_(weight, std=std / math.sqrt(2 * depth) if added else std)
+    if depth is not None and name.endswith(("to_out", "down")):
+        std = std / math.sqrt(2 * depth)
+    nn.init.normal_(weight, std=std)

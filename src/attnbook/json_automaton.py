@@ -63,8 +63,8 @@ class Json:
         """In the middle of a text, of an escape in it, or of a word."""
         if expected == "word":
             left = know[0][1:]
-            state = ("word", left) if left else ("after",)
-            return (state, opened) if character == know[0][0] else None
+            then = ("word", left) if left else ("after",)
+            return (then, opened) if character == know[0][0] else None
         if expected == "hex":
             left, then = know
             state = ("hex", left - 1, then) if left > 1 else ("string", then)

@@ -74,19 +74,18 @@ def wrap(
     """
     if adapters(model):
         raise ValueError("the model has low-rank parts already: merge them first")
-    chosen: dict[int, list[str]] = {}
+    chosen: dict[nn.Linear | QuantisedLinear, list[str]] = {}
     for name, part in model.named_modules(remove_duplicate=False):
         if isinstance(part, (nn.Linear, QuantisedLinear)) and where(name, part):
-            chosen.setdefault(id(part), []).append(name)
+            chosen.setdefault(part, []).append(name)
     if not chosen:
         raise ValueError("no linear map was chosen: nothing would learn")
-    parts = {names[0]: model.get_submodule(names[0]) for names in chosen.values()}
-    made = {name: LowRank(part, rank, alpha, dropout) for name, part in parts.items()}
+    made = {part: LowRank(part, rank, alpha, dropout) for part in chosen}
     model.requires_grad_(False)
-    for names in chosen.values():
-        made[names[0]].train(model.training)
+    for part, names in chosen.items():
+        made[part].train(model.training)
         for name in names:
-            model.set_submodule(name, made[names[0]])
+            model.set_submodule(name, made[part])
     return model
 
 

@@ -15,10 +15,13 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from statistics import fmean
+from typing import Any
 
 MOST_ROWS = 6  # of a table with the numbers of all seeds; more are dots on a line
 REFERENCES = ("chance", "baseline")
 Bound = float | int | Mapping[str, float | int] | None
+Table = dict[str, list[float]]
+Bounds = dict[str, dict[str, float | int]]  # sign → row → bound
 
 
 def measured(
@@ -42,47 +45,46 @@ def measured(
     Raises ValueError if the rows are not numbers or a bound is for a row that is not there, and
     AssertionError naming the row and the bound that it breaks.
     """
-    table = {str(row): numbers(row, found) for row, found in rows.items()}
+    table = {str(row): numbers(row, values) for row, values in rows.items()}
     if not table:
         raise ValueError("there is nothing to show: measured({'one head': [0.18, 0.19]})")
     first = [row for row in table if row.startswith(REFERENCES)]
     table = {row: table[row] for row in [*first, *(row for row in table if row not in first)]}
     bounds = {
-        sign: per_row(sign, bound, table, [only] if isinstance(only, str) else list(only))
+        sign: per_row(bound, table, [only] if isinstance(only, str) else list(only))
         for sign, bound in (("≥", low), ("≤", high))
     }
     check(table, bounds, digits)
     return Measured(table, name, unit, digits, bounds)
 
 
-def numbers(row: str, found) -> list[float]:
+def numbers(row: str, values: Any) -> list[float]:
     """The numbers of one row, tensors and single numbers too; not-a-number is a run that broke."""
-    found = found.tolist() if hasattr(found, "tolist") else found
-    found = list(found) if isinstance(found, Sequence) and not isinstance(found, str) else [found]
+    values = values.tolist() if hasattr(values, "tolist") else values
+    several = isinstance(values, Sequence) and not isinstance(values, str)
     try:
-        found = [float(number) for number in found]
+        row_of = [float(number) for number in (values if several else [values])]
     except (TypeError, ValueError) as error:
         raise ValueError(f"{row!r} is not a list of numbers: {error}") from error
-    if not found:
+    if not row_of:
         raise ValueError(f"{row!r} has no numbers")
-    return found
+    return row_of
 
 
-def per_row(sign: str, bound: Bound, table, only: list[str]) -> dict[str, float]:
+def per_row(bound: Bound, table: Table, only: list[str]) -> dict[str, float | int]:
     """The bound of each row that has one."""
-    given = dict(bound) if isinstance(bound, Mapping) else dict.fromkeys(only)
-    unknown = [row for row in given if row not in table]
+    unknown = [row for row in (bound if isinstance(bound, Mapping) else only) if row not in table]
     if unknown:
         raise ValueError(f"a bound is for {unknown[0]!r}; the rows are {', '.join(table)}")
     if isinstance(bound, Mapping):
-        return given
+        return dict(bound)
     if bound is None:
         return {}
     rows = only or [row for row in table if not row.startswith(REFERENCES)]
     return dict.fromkeys(rows, float(bound))
 
 
-def check(table, bounds, digits: int):
+def check(table: Table, bounds: Bounds, digits: int) -> None:
     """AssertionError for the first number outside its bound."""
     for sign, of_rows in bounds.items():
         for row, bound in of_rows.items():
@@ -97,7 +99,7 @@ def check(table, bounds, digits: int):
 class Measured:
     """What `measured` returns: shows itself as a table; its repr is the shape of that table."""
 
-    def __init__(self, table, name: str, unit: str, digits: int, bounds):
+    def __init__(self, table: Table, name: str, unit: str, digits: int, bounds: Bounds):
         self.table, self.name, self.unit = table, name, unit
         self.digits, self.bounds = digits, bounds
 
@@ -121,7 +123,7 @@ class Measured:
             f"<tbody>\n{body}\n</tbody>\n</table>"
         )
 
-    def row(self, row: str, before, several: bool, dots: bool) -> str:
+    def row(self, row: str, before: Mapping[str, str], several: bool, dots: bool) -> str:
         """One row: name, mean, what each seed gave, bound."""
         found = self.table[row]
         bold = "font-weight: bold" if self.is_best(row) else ""

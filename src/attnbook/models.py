@@ -22,10 +22,11 @@ from torch.nn import functional as F
 
 from attnbook import quantised_file
 from attnbook.generate import generate, sample, temperature, top_p
+from attnbook.initial import initialise
 from attnbook.norms import QKNorm, RMSNorm
 from attnbook.positions import Rotary
 from attnbook.quantise import QuantisedEmbedding, QuantisedLinear
-from attnbook.recipes import initialise, llama
+from attnbook.recipes import llama
 from attnbook.transformer import LanguageModel
 
 FOLDER = Path(__file__).parent / "weights"
@@ -102,7 +103,7 @@ def book_lm(
     model = llama(V, width, depth, heads, kv_heads, hidden)
     for block in model.body.blocks:
         D = width // heads
-        block.attention.part.rotate = QKNorm(RMSNorm(D), Rotary(D))
+        block.get_submodule("attention.part").rotate = QKNorm(RMSNorm(D), Rotary(D))
     return initialise(model, zero_or_xavier, embedding_std=1.0)
 
 
@@ -131,11 +132,11 @@ def load(name: str = "book-lm", few_bits: bool = False) -> BookModel:
         raise ValueError(f"there is no model {name!r}; there are {', '.join(map(repr, names()))}")
     folder = FOLDER / name
     card = json.loads((folder / "card.json").read_text(encoding="utf-8"))
-    model = quantised_file.load(book_lm(**card["sizes"]), folder / "weights.safetensors")
+    model = book_lm(**card["sizes"])
+    few = quantised_file.load(model, folder / "weights.safetensors")
     if not few_bits:
-        plain = book_lm(**card["sizes"])
-        plain.load_state_dict(widened(model))
-        model = plain
+        model = book_lm(**card["sizes"])
+        model.load_state_dict(widened(few))
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     return BookModel(model.eval(), tokenizer, card)
 

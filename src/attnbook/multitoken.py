@@ -4,15 +4,15 @@ It sees what the model has made of the past, and the next token itself, and so s
 nothing is predicted before what it depends on. DeepSeek-AI 2024 (DeepSeek-V3), section 2.2.
 """
 
-from typing import Any
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from attnbook.cache import Kept
 from attnbook.masks import causal
 from attnbook.speculative import Chances, Drafted, certain
 from attnbook.train import token_loss
+from attnbook.transformer import LanguageModel
 
 
 class MultiToken(nn.Module):
@@ -48,16 +48,16 @@ class MultiTokenModel(nn.Module):
     Called, it is the model alone: what is added serves training, and drafts.
     """
 
-    def __init__(self, model: nn.Module, *ahead: MultiToken):
+    def __init__(self, model: LanguageModel, *ahead: MultiToken):
         super().__init__()
         if not ahead:
             raise ValueError("needs at least 1 module that looks further ahead; got none")
         self.model, self.ahead = model, nn.ModuleList(ahead)
 
-    def forward(self, *given: Any, **named: Any) -> Float[Tensor, "B T V"]:
+    def forward(self, *given: object, **named: object) -> Float[Tensor, "B T V"]:
         return self.model(*given, **named)
 
-    def caches(self, room: int | None = None) -> list[Any]:
+    def caches(self, room: int | None = None) -> list[Kept]:
         """The model's."""
         return self.model.caches(room)
 
@@ -104,10 +104,10 @@ class MultiTokenDraft:
     def __call__(
         self, tokens: Int[Tensor, " T"], K: int, generator: torch.Generator | None = None
     ) -> Drafted:
-        model, V = self.model.model, self.model.model.to_vocab.out_features
-        if K < 1 or len(tokens) < 2:
-            return tokens[:0], torch.zeros(0, V)
+        model = self.model.model
         rows = tokens[None].to(next(model.parameters()).device)
+        if K < 1 or len(tokens) < 2:
+            return tokens[:0], model.to_vocab(model.embed(rows[:, :0]))[0].cpu()
         hidden = model.body(model.embed(rows[:, :-1]), mask=causal)
         ahead = self.model.ahead[0](hidden, model.embed(rows[:, 1:]))
         q = self.chances(model.to_vocab(ahead)[0, -1:].cpu())

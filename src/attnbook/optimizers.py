@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
+Closure = Callable[[], Tensor | float]
 INPUTS = {"embed", "source_embed", "target_embed", "positions", "patches"}
 HEADS = {"to_vocab", "to_class"}
 
@@ -62,14 +63,16 @@ class Muon(Optimizer):
             check_matrices(group["params"], group["rows"])
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
+    def step(  # type: ignore[override]  # torch says it in two overloads
+        self, closure: Closure | None = None
+    ) -> Tensor | float | None:
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
         for group in self.param_groups:
             found = [weight for weight in group["params"] if weight.grad is not None]
-            updates = [self.direction(weight, group["momentum"]) for weight in found]
+            updates = [self.direction(w, w.grad, group["momentum"]) for w in found]
             if group["precision"] is not None:
                 updates = [update.to(group["precision"]) for update in updates]
             for weight, update in zip(found, orthogonal(updates, group["rows"]), strict=True):
@@ -77,19 +80,19 @@ class Muon(Optimizer):
                 weight.add_(update, alpha=-group["lr"])
         return loss
 
-    def direction(self, weight: Tensor, momentum: float) -> Tensor:
+    def direction(self, weight: Tensor, grad: Tensor, momentum: float) -> Tensor:
         """Where to go, before it is orthogonalised: Nesterov's look ahead along the momentum."""
         state = self.state[weight]
         if "momentum_buffer" not in state:
-            state["momentum_buffer"] = torch.zeros_like(weight.grad)
-        state["momentum_buffer"].lerp_(weight.grad, 1 - momentum)
-        return weight.grad.lerp(state["momentum_buffer"], momentum)
+            state["momentum_buffer"] = torch.zeros_like(grad)
+        state["momentum_buffer"].lerp_(grad, 1 - momentum)
+        return grad.lerp(state["momentum_buffer"], momentum)
 
 
 def orthogonal(updates: list[Tensor], rows: tuple[int, ...] | None) -> list[Tensor]:
     """Each update orthogonalised, part by part, and scaled; parts of one shape all at once."""
     parts = [update.split(rows or update.shape[-2], -2) for update in updates]
-    done = {}
+    done: dict[int, Tensor] = {}
     for shape in dict.fromkeys(part.shape for cut in parts for part in cut):
         alike = [part for cut in parts for part in cut if part.shape == shape]
         scaled = orthogonalise(torch.stack(alike)) * 0.2 * max(shape[-2:]) ** 0.5
@@ -132,7 +135,9 @@ class Together(Optimizer):
             each.state = self.state
             each.param_groups = [next(groups) for _ in each.param_groups]
 
-    def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
+    def step(  # type: ignore[override]  # torch says it in two overloads
+        self, closure: Closure | None = None
+    ) -> Tensor | float | None:
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -236,8 +241,9 @@ def kind_of(weight: Tensor, inputs: set[int], heads: set[int], linear: set[int])
 
 def fused_rows(model: nn.Module) -> dict[int, tuple[int, ...]]:
     """By a weight's id, how many rows its parts have: of each map `to_qkv`, in its `widths`."""
+    fused = ((getattr(x, "to_qkv", None), getattr(x, "widths", None)) for x in model.modules())
     return {
-        id(part.to_qkv.weight): tuple(part.widths)
-        for part in model.modules()
-        if isinstance(getattr(part, "to_qkv", None), nn.Linear) and hasattr(part, "widths")
+        id(map_.weight): tuple(widths)
+        for map_, widths in fused
+        if isinstance(map_, nn.Linear) and widths is not None
     }

@@ -175,6 +175,10 @@ class Several(Pattern):
         at_least_one("a number of patterns", len(patterns))
         object.__setattr__(self, "patterns", tuple(map(as_pattern, patterns)))
 
+    @staticmethod
+    def join(tables: Iterable[Bool[Tensor, "..."]]) -> Bool[Tensor, "..."]:
+        raise NotImplementedError("both or either?")
+
     @property
     def by_row(self) -> bool:
         return any(p.by_row for p in self.patterns)
@@ -219,12 +223,12 @@ class either(Several):
 
     @property
     def reach(self) -> int | None:
-        reaches = [p.reach for p in self.patterns]
-        return None if None in reaches else max(reaches)
+        reaches = [p.reach for p in self.patterns if p.reach is not None]
+        return max(reaches) if len(reaches) == len(self.patterns) else None
 
     def within(self, at: Places) -> Pattern | None:
-        left = [p.within(at) for p in self.patterns]
-        return None if None in left else either(*left)
+        left = [p for p in (p.within(at) for p in self.patterns) if p is not None]
+        return either(*left) if len(left) == len(self.patterns) else None
 
 
 def as_pattern(mask: Mask | Rule) -> Pattern:

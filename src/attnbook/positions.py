@@ -59,6 +59,8 @@ def resized(
 class Weightless(nn.Module):
     """A part without weights that still knows its device and its precision."""
 
+    here: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("here", torch.zeros(()), persistent=False)
@@ -204,8 +206,10 @@ def distances(
 ) -> Int[Tensor, "Tq Tk"]:
     """The key's position minus the query's: for so many queries, the last of so many keys, or for
     queries and keys at positions."""
-    if isinstance(keys, Tensor):
+    if isinstance(keys, Tensor) and isinstance(queries, Tensor):
         return keys - queries[:, None]
+    if isinstance(keys, Tensor) or isinstance(queries, Tensor):
+        raise ValueError("give the number of queries and of keys, or the positions of both")
     check_last(queries, keys)
     key = torch.arange(keys, device=device)
     return key - key[keys - queries :, None]

@@ -1,5 +1,7 @@
 """Projections: from the width of a model to the queries, keys and values of its heads."""
 
+from typing import Protocol
+
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -7,6 +9,26 @@ KeysAndValues = tuple[Float[Tensor, "B kv_heads Tk D"], Float[Tensor, "B kv_head
 Heads = tuple[
     Float[Tensor, "B H Tq D"], Float[Tensor, "B kv_heads Tk D"], Float[Tensor, "B kv_heads Tk Dv"]
 ]
+
+
+class Projects(Protocol):
+    """What an attention asks of its projection: its sizes, and queries, keys and values."""
+
+    width: int
+    memory_width: int
+    heads: int
+    kv_heads: int
+
+    def __call__(
+        self, x: Float[Tensor, "B Tq C"], memory: Float[Tensor, "B Tk Cm"] | None = None
+    ) -> Heads:
+        """Queries, keys and values, each (B, heads, T, D)."""
+
+    def queries(self, x: Float[Tensor, "B Tq C"]) -> Float[Tensor, "B H Tq D"]:
+        """Queries alone."""
+
+    def keys(self, memory: Float[Tensor, "B Tk Cm"]) -> KeysAndValues:
+        """Keys and values of a memory."""
 
 
 class Projection(nn.Module):
@@ -36,7 +58,7 @@ class Projection(nn.Module):
         self.width = self.memory_width = width
         self.heads, self.kv_heads, self.D = heads, kv_heads, D or width // heads
         self.widths = [heads * self.D, kv_heads * self.D, kv_heads * self.D]
-        self.to_qkv = nn.Linear(width, sum(self.widths), bias=bias)
+        self.to_qkv: nn.Module = nn.Linear(width, sum(self.widths), bias=bias)
         self.q_norm, self.k_norm = q_norm, k_norm
 
     def forward(

@@ -1,7 +1,7 @@
 """The files of a published model: found in a folder or fetched, read, and refused if damaged."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ def configuration(source: str | Path, kind: str | None = None) -> dict[str, Any]
     return config
 
 
-def read(config: dict[str, Any], *names: str) -> list[Any]:
+def read(config: Mapping[str, Any], *names: str) -> list[Any]:
     """These settings, or a ValueError that says which are missing."""
     missing = [name for name in names if name not in config]
     if missing:
@@ -28,7 +28,7 @@ def read(config: dict[str, Any], *names: str) -> list[Any]:
     return [config[name] for name in names]
 
 
-def only(config: dict[str, Any], name: str, *values: Any) -> None:
+def only(config: Mapping[str, Any], name: str, *values: Any) -> None:
     """Raise a ValueError unless the setting is one of the values, or not there at all."""
     if name in config and config[name] not in values:
         supported = " or ".join(repr(value) for value in values)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attnbook.attention import Attention
 from attnbook.projection import Projection, SplitProjection
+from attnbook.score import Score
 
 Largest = dict[str, Float[Tensor, " H"]]
 
@@ -57,13 +58,11 @@ def qk_clip(model: nn.Module, largest: Largest, tau: float = 100.0) -> int:
     """
     if not tau > 0:
         raise ValueError(f"tau is {tau}; the largest score allowed is above 0")
-    layers = {name: model.get_submodule(name) for name in largest}
-    for name, layer in layers.items():
-        check(name, layer)
+    projects = {name: project_of(name, model.get_submodule(name)) for name in largest}
     clipped = 0
-    for name, layer in layers.items():
+    for name, project in projects.items():
         too_large = largest[name] > tau
-        shrink(layer.project, torch.where(too_large, tau / largest[name], 1.0))
+        shrink(project, torch.where(too_large, tau / largest[name], 1.0))
         clipped += int(too_large.sum())
     return clipped
 
@@ -73,22 +72,28 @@ def shrink(project: Projection | SplitProjection, factor: Float[Tensor, " H"]) -
     key = factor.unflatten(0, (project.kv_heads, -1)).amin(1).sqrt()  # of those that share it
     query = factor / key.repeat_interleave(project.heads // project.kv_heads)
     if isinstance(project, SplitProjection):
-        rows = ((project.to_q, slice(None), query), (project.to_k, slice(None), key))
+        rows: tuple[tuple[nn.Module, slice, Tensor], ...]
+        rows = (project.to_q, slice(None), query), (project.to_k, slice(None), key)
     else:
         q, k, _ = project.widths
         rows = (project.to_qkv, slice(q), query), (project.to_qkv, slice(q, q + k), key)
     for layer, part, by in rows:
-        for weight in (layer.weight, layer.bias):
-            if weight is not None:
-                weight[part].unflatten(0, (len(by), -1)).mul_(by.view(-1, *[1] * weight.dim()))
+        for weight in layer.parameters(recurse=False):
+            weight[part].unflatten(0, (len(by), -1)).mul_(by.view(-1, *[1] * weight.dim()))
 
 
-def check(name: str, layer: nn.Module) -> None:
-    """Raise a ValueError unless smaller weights of this layer make smaller scores."""
+def project_of(name: str, layer: nn.Module) -> Projection | SplitProjection:
+    """The layer's projection; ValueError unless smaller weights of it make smaller scores."""
     project = getattr(layer, "project", None)
     if not isinstance(project, (Projection, SplitProjection)):
         raise ValueError(f"{name} has no projection whose queries and keys could be made smaller")
+    split = isinstance(project, SplitProjection)
+    maps = (project.to_q, project.to_k) if split else (project.to_qkv,)
+    if not all(isinstance(layer, nn.Linear) for layer in maps):
+        raise ValueError(f"{name} makes queries and keys by more than a linear map")
     if project.q_norm is not None or project.k_norm is not None:
         raise ValueError(f"{name} normalises its queries or keys: their weights' size is no matter")
-    if layer.score.cap is not None or layer.score.relative is not None:
+    score = getattr(layer, "score", None)
+    if not isinstance(score, Score) or score.cap is not None or score.relative is not None:
         raise ValueError(f"{name} bends its scores or adds to them: clipping would not be exact")
+    return project

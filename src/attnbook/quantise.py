@@ -3,7 +3,7 @@
 Round to nearest, symmetric around 0, with one scale for a row or for a group of its numbers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import torch
 from jaxtyping import Float, Int8, Integer, UInt8
@@ -63,6 +63,10 @@ class QuantisedMatrix(nn.Module):
 
     `quantised_matrix` makes one of weights; this holds what is stored of it.
     """
+
+    stored: Tensor
+    scales: Tensor
+    ordered: tuple[Tensor, Tensor]  # what a kernel keeps
 
     def __init__(self, stored: Tensor, scales: Tensor, columns: int, bits: int, group: int):
         super().__init__()
@@ -186,18 +190,20 @@ def quantised(
     return replaced(model, chosen, lambda _, W: quantised_matrix(W, bits, group), product)
 
 
-def maps_and_tables(model: nn.Module) -> list[tuple[str, nn.Module]]:
+def maps_and_tables(model: nn.Module) -> list[tuple[str, nn.Linear | nn.Embedding]]:
     """Every linear map and embedding under each of its names."""
-    found = model.named_modules(remove_duplicate=False)
-    return [(name, part) for name, part in found if isinstance(part, (nn.Linear, nn.Embedding))]
+    parts = model.named_modules(remove_duplicate=False)
+    return [(name, part) for name, part in parts if isinstance(part, (nn.Linear, nn.Embedding))]
 
 
-def replaced(model: nn.Module, names: list[str], matrix: MakeMatrix, product: Product) -> nn.Module:
+def replaced(
+    model: nn.Module, names: Collection[str], matrix: MakeMatrix, product: Product
+) -> nn.Module:
     """Put `matrix(name, weight)` in place of the weights of the parts of these names.
 
     A weight or a part that has several names is replaced by one.
     """
-    parts = {name: model.get_submodule(name) for name in names}
+    parts = {name: part for name, part in maps_and_tables(model) if name in names}
     weights = {name: part.weight for name, part in parts.items()}  # before any is replaced: of a
     matrices: dict[int, QuantisedMatrix] = {}  # tied head it is looked up in the embedding
     made: dict[int, nn.Module] = {}
@@ -206,8 +212,11 @@ def replaced(model: nn.Module, names: list[str], matrix: MakeMatrix, product: Pr
         if id(W) not in matrices:
             matrices[id(W)] = matrix(name, W)
         if id(part) not in made:
-            few, table = matrices[id(W)], isinstance(part, nn.Embedding)
-            new = QuantisedEmbedding(few) if table else QuantisedLinear(few, part.bias, product)
-            made[id(part)] = new.train(part.training)
+            few = matrices[id(W)]
+            if isinstance(part, nn.Linear):
+                made[id(part)] = QuantisedLinear(few, part.bias, product)
+            else:
+                made[id(part)] = QuantisedEmbedding(few)
+            made[id(part)].train(part.training)
         model.set_submodule(name, made[id(part)])
     return model

@@ -16,7 +16,7 @@ from attnbook.norms import LayerNorm, RMSNorm
 from attnbook.positions import Learned, Rotary, Sinusoidal
 from attnbook.projection import SplitProjection
 from attnbook.transformer import Embed, EncoderDecoder, LanguageModel, MaskedLanguageModel
-from attnbook.vit import ClassToken, Patches, VisionTransformer, grid_of
+from attnbook.vit import ClassToken, Patches, Pool, VisionTransformer, grid_of
 
 
 def vaswani_2017(
@@ -31,20 +31,20 @@ def vaswani_2017(
     """Vaswani et al. 2017, table 3, "base". Without `target_V` both languages share a vocabulary
     and all three embeddings (section 3.4); with it the target's two."""
 
-    def post(part):
+    def post(part: nn.Module) -> PostNorm:
         return PostNorm(part, LayerNorm(width), dropout)
 
-    def attention():
+    def attention() -> PostNorm:
         return post(MultiHeadAttention(width, heads))
 
-    def cross_attention():
+    def cross_attention() -> PostNorm:
         maps = [nn.Linear(width, width) for _ in range(3)]
         return post(Attention(SplitProjection(heads, *maps), nn.Linear(width, width)))
 
-    def feedforward():
+    def feedforward() -> PostNorm:
         return post(MLP(width, hidden, nn.ReLU()))
 
-    def embed(V):
+    def embed(V: int) -> Embed:
         return Embed(V, width, Sinusoidal(width), scale=math.sqrt(width), dropout=dropout)
 
     source = embed(source_V)
@@ -68,10 +68,10 @@ def gpt2(
     """Radford et al. 2019, section 2.3 and table 2, the smallest: 124 million parameters
     (the paper says 117)."""
 
-    def pre(part):
+    def pre(part: nn.Module) -> PreNorm:
         return PreNorm(part, LayerNorm(width), dropout)
 
-    def block():
+    def block() -> Block:
         return Block(
             pre(MultiHeadAttention(width, heads, bias=bias)),
             pre(MLP(width, 4 * width, nn.GELU(approximate="tanh"), bias=bias)),
@@ -94,10 +94,10 @@ def bert(
     parameters. Every token counts as one of the first sentence, so no vector says so."""
     norm = partial(LayerNorm, width, eps=1e-12)
 
-    def post(part):
+    def post(part: nn.Module) -> PostNorm:
         return PostNorm(part, norm(), dropout)
 
-    def block():
+    def block() -> Block:
         return Block(post(MultiHeadAttention(width, heads)), post(MLP(width, 4 * width, nn.GELU())))
 
     embed = Embed(V, width, Learned(T, width), norm=norm(), dropout=dropout)
@@ -119,10 +119,10 @@ def llama(
     larger `base` make it Llama 2's 70B and Llama 3."""
     hidden = swiglu_hidden(width, multiple=256) if hidden is None else hidden
 
-    def pre(part):
+    def pre(part: nn.Module) -> PreNorm:
         return PreNorm(part, RMSNorm(width))
 
-    def block():
+    def block() -> Block:
         attention = MultiHeadAttention(width, heads, kv_heads, rotate=rotate, bias=False)
         return Block(pre(attention), pre(SwiGLU(width, hidden)))
 
@@ -149,12 +149,12 @@ def mixtral(
     """Jiang et al. 2024, section 2 and table 1: a Llama with a mixture of SwiGLUs in each block.
     Of 46.7 billion parameters 12.9 work on a token."""
 
-    def mixture():
+    def mixture() -> MixtureOfExperts:
         return MixtureOfExperts([SwiGLU(width, hidden) for _ in range(experts)], width, active)
 
     model = llama(V, width, depth, heads, kv_heads, hidden, base)
     for block in model.body.blocks:
-        block.feedforward.part = mixture()
+        block.get_submodule("feedforward").part = mixture()
     return initialise(model, normal)
 
 
@@ -167,20 +167,20 @@ def vit(
     heads: int = 12,
     channels: int = 3,
     dropout: float = 0.1,
-    pool: nn.Module | None = None,
+    pool: Pool | None = None,
     hidden: int | None = None,
 ) -> VisionTransformer:
     """Dosovitskiy et al. 2021, table 1, "Base": 86 million parameters, and 0.8 for 1000 classes.
     It has a class token unless another `pool` is given."""
     norm = partial(LayerNorm, width, eps=1e-6)
 
-    def pre(part):
+    def pre(part: nn.Module) -> PreNorm:
         return PreNorm(part, norm(), dropout)
 
-    def block():
-        return Block(pre(MultiHeadAttention(width, heads)), pre(MLP(width, hidden, nn.GELU())))
+    def block() -> Block:
+        return Block(pre(MultiHeadAttention(width, heads)), pre(MLP(width, inner, nn.GELU())))
 
-    hidden = 4 * width if hidden is None else hidden
+    inner = 4 * width if hidden is None else hidden
     pool = ClassToken(width) if pool is None else pool
     rows, columns = grid_of(image, patch)
     positions = Learned(rows * columns + pool.extra, width)

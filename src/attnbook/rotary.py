@@ -24,7 +24,8 @@ class Pairs(NamedTuple):
 
 
 def split_halves(x: Float[Tensor, "*batch D"]) -> Two:
-    return x.chunk(2, -1)
+    first, second = x.chunk(2, -1)
+    return first, second
 
 
 def join_halves(pair: Two) -> Float[Tensor, "*batch D"]:

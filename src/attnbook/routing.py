@@ -1,5 +1,8 @@
 """Routers: which few experts a token goes to, how much each counts, and how all get work."""
 
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -101,6 +104,21 @@ class SigmoidTopK(Router):
         return by_group.masked_fill(out[..., None], -torch.inf).flatten(1)
 
 
+class Corrected(Protocol):
+    """A router whose choice can be corrected, such as `SigmoidTopK`."""
+
+    correction: Float[Tensor, " E"]
+
+
+@runtime_checkable
+class Counted(Protocol):
+    """A layer that tells, if wanted, whom its tokens have chosen: a mixture of experts."""
+
+    training: bool
+    router: Corrected
+    tally: Callable[[Int[Tensor, "N A"]], None] | None
+
+
 class BiasBalance:
     """Gives all experts work without a loss: the correction of those with more than the mean share
     of the tokens falls by `rate`, that of the others rises.
@@ -110,7 +128,7 @@ class BiasBalance:
     """
 
     def __init__(self, model: nn.Module, rate: float = 1e-3):
-        layers = [part for part in model.modules() if hasattr(part, "tally")]
+        layers = [part for part in model.modules() if isinstance(part, Counted)]
         self.layers = [layer for layer in layers if hasattr(layer.router, "correction")]
         if not self.layers:
             raise ValueError(f"no router in this {type(model).__name__} has a correction")

@@ -14,13 +14,13 @@ FINER = 2  # dots for each pixel of the page
 SEEN = 1.0  # a mean difference, of 255, that an eye would notice
 
 
-def install():
+def install() -> None:
     """Let the notebook that runs us show every figure so; elsewhere nothing happens."""
     shell = get_ipython()
     if shell is None or not hasattr(shell, "display_formatter"):
         return
 
-    def register(*_):
+    def register(*_: object) -> None:
         shell.display_formatter.formatters["image/png"].for_type(Figure, png)
         if register in shell.events.callbacks["post_run_cell"]:
             shell.events.unregister("post_run_cell", register)

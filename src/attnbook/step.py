@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Hashable
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
 Made = TypeVar("Made")
-_known: ContextVar[dict[Hashable, object] | None] = ContextVar("known", default=None)
+_known: ContextVar[dict[Hashable, Any] | None] = ContextVar("known", default=None)
 
 
 class step:

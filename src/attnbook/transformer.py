@@ -5,6 +5,7 @@ Three families use the same parts: a decoder alone (`LanguageModel`), an encoder
 """
 
 from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -13,6 +14,17 @@ from torch import Tensor, nn
 from attnbook.block import Stack
 from attnbook.cache import CrossCache, Kept
 from attnbook.masks import Mask, causal, check_mask, padding
+
+
+@runtime_checkable
+class Positions(Protocol):
+    """What is added to tokens for where they stand."""
+
+    def __call__(self, T: int, start: int = 0) -> Float[Tensor, "T C"]:
+        """Of positions start, start + 1, …"""
+
+    def at(self, positions: Int[Tensor, "*batch T"]) -> Float[Tensor, "*batch T C"]:
+        """Of these positions."""
 
 
 class Embed(nn.Module):
@@ -27,7 +39,7 @@ class Embed(nn.Module):
         self,
         V: int,
         width: int,
-        positions: nn.Module | None = None,
+        positions: Positions | None = None,
         scale: float = 1.0,
         norm: nn.Module | None = None,
         dropout: float = 0.0,
@@ -52,9 +64,10 @@ class Embed(nn.Module):
             check_tokens(tokens, self.tokens.num_embeddings)
             raise
         if self.positions is not None:
-            counted = not isinstance(start, Tensor)
-            there = self.positions(tokens.shape[1], start) if counted else self.positions.at(start)
-            x = x + there
+            if isinstance(start, Tensor):
+                x = x + self.positions.at(start)
+            else:
+                x = x + self.positions(tokens.shape[1], start)
         return self.dropout(self.norm(x))
 
 

@@ -1,5 +1,7 @@
 """The vision transformer: a picture is cut into patches, and patches are read like words."""
 
+from typing import Protocol, runtime_checkable
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -7,7 +9,7 @@ from torch import Tensor, nn
 from attnbook.positions import Learned, resized
 
 
-def grid_of(image: tuple[int, int], size: int) -> tuple[int, int]:
+def grid_of(image: tuple[int, ...], size: int) -> tuple[int, int]:
     """How many rows and columns of patches, `size` × `size` pixels each, an image divides into."""
     rows, columns = image
     if size < 1 or rows < size or columns < size or rows % size or columns % size:
@@ -80,6 +82,21 @@ class MeanPool(nn.Module):
         return x.mean(1)
 
 
+@runtime_checkable
+class Pool(Protocol):
+    """What a vision transformer asks of its pool: tokens to add, and the vector that tells all."""
+
+    @property
+    def extra(self) -> int:
+        """How many tokens are added."""
+
+    def join(self, patches: Float[Tensor, "B P C"]) -> Float[Tensor, "B T C"]:
+        """The patches, and the `extra` tokens before them."""
+
+    def __call__(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B C"]:
+        """One vector for the picture."""
+
+
 class VisionTransformer(nn.Module):
     """What is in the picture? An encoder over its patches; every patch sees every other.
 
@@ -91,7 +108,7 @@ class VisionTransformer(nn.Module):
         self,
         image: tuple[int, int],
         patches: Patches,
-        pool: nn.Module,
+        pool: Pool,
         positions: nn.Module,
         body: nn.Module,
         to_class: nn.Module,

@@ -29,8 +29,10 @@ def who_asks(
     cross |= {"wq": (D, asks[1]), "wk": (D, asked[1]), "wv": (Dv, asked[1])}
     own = dict.fromkeys(("x", "q", "k", "v"), alone) | {"w": (3 * alone[1], alone[1])}
     for shapes in (cross, own):
-        output, weights = attend(*(torch.zeros(shapes[name]) for name in "qkv"))
-        shapes |= {"a": tuple(weights.shape), "y": tuple(output.shape)}
+        q, k, v = (torch.zeros(shapes[name]) for name in "qkv")
+        output, weights = attend(q, k, v)
+        for name, (rows, columns) in (("a", weights.shape), ("y", output.shape)):
+            shapes[name] = rows, columns
     desc = (
         f"Left, cross-attention: a sequence X of shape {asks} is mapped to queries, another, M, of "
         f"shape {asked}, to keys and values; the weights have shape {cross['a']}, the output "
@@ -105,8 +107,8 @@ def itself(pen: Pen, place: Point, shapes: dict[str, Shape]) -> None:
     pen.text(x + 126, y + 18, "X asks X", "s muted f l")
     end = grid(pen, x, middle, shapes["x"], "X", "ink")[0] + 4
     pen.line([(end, middle), (x + 80, middle)])
-    for place, (name, role) in enumerate((("q", "query"), ("k", "key"), ("v", "value"))):
-        stripe, lane = middle + (place - 1) * width * UNIT, y + LANES[name]
+    for number, (name, role) in enumerate((("q", "query"), ("k", "key"), ("v", "value"))):
+        stripe, lane = middle + (number - 1) * width * UNIT, y + LANES[name]
         right = grid(pen, x + 84, stripe, (width, width), "", role)[0] + 4
         way = [(right, stripe), (right + 9, stripe), (right + 9, lane), (x + 166, lane)]
         pen.line(way if name != "k" else [way[0], way[-1]], f"{role} k")
@@ -160,4 +162,5 @@ def people(pen: Pen, center: Point, order: str, mutual: bool) -> None:
 def near(start: Point, end: Point, gap: Length) -> Point:
     """A point on the way from start to end, a little off the start."""
     share = gap / math.dist(start, end)
-    return tuple(a + (b - a) * share for a, b in zip(start, end, strict=True))
+    (x, y), (to_x, to_y) = start, end
+    return x + (to_x - x) * share, y + (to_y - y) * share

@@ -1,5 +1,7 @@
 """What averages of averages do to two tokens, without and with a stream."""
 
+from collections.abc import Sequence
+
 from jaxtyping import Float
 from torch import Tensor
 
@@ -36,7 +38,14 @@ def averages(x: Float[Tensor, "2"], weights: Float[Tensor, "2 2"], layers: int =
     return Drawing(wide, tall, "Averages of averages, without and with a stream", desc)
 
 
-def panel(pen: Pen, x: Length, y: Length, pairs, title: str, weights: Tensor) -> None:
+def panel(
+    pen: Pen,
+    x: Length,
+    y: Length,
+    pairs: Sequence[Sequence[float]],
+    title: str,
+    weights: Tensor,
+) -> None:
     """Two numbers, layer by layer; who takes how much from whom as the width of a line."""
     added = title.endswith("added")
     pen.text(x + 8, y + 16, title, f"{'state' if added else 'weight'} f h l")

@@ -25,7 +25,8 @@ class Streams:
         (weights,) = seen.values()
         self.weights = weights[0].mean(0).tolist()  # of the heads
         self.tokens = list(tokens)
-        self.hidden = f"4→{next(p for p in block.feedforward.part.parameters()).shape[0]}→4"
+        hidden = next(block.feedforward.get_submodule("part").parameters()).shape[0]
+        self.hidden = f"4→{hidden}→4"
 
 
 def residual_stream(
@@ -78,14 +79,16 @@ def sheet(s: Streams, step: Length, first: Length) -> Pen:
     return pen
 
 
-def rows(pen: Pen, name: str, places: Sequence[Length], y: Length, vectors) -> None:
+def rows(
+    pen: Pen, name: str, places: Sequence[Length], y: Length, vectors: Sequence[Sequence[float]]
+) -> None:
     """The vector of each token, across its stream; one scale for all."""
     for t, (x, vector) in enumerate(zip(places, vectors, strict=True)):
         pen.box(x - 52, y - 11, (104, 22), "paper", 0)
         pen.cells(f"{name}{t}", (x - 52, y - 11), [vector], "state", (26, 22), (0, 2.6), digits=1)
 
 
-def attention(pen: Pen, s: Streams, places, aside: Length, floor: Length) -> None:
+def attention(pen: Pen, s: Streams, places: Sequence[Length], aside: Length, floor: Length) -> None:
     """A normalised copy of each token, lines between all of them, and what they bring."""
     sides = [x - aside for x in places]
     for x, side in zip(places, sides, strict=True):
@@ -108,7 +111,7 @@ def attention(pen: Pen, s: Streams, places, aside: Length, floor: Length) -> Non
         pen.dot(side, floor - 76, "weight f", 4)
 
 
-def network(pen: Pen, s: Streams, places, aside: Length, floor: Length) -> None:
+def network(pen: Pen, s: Streams, places: Sequence[Length], aside: Length, floor: Length) -> None:
     """The same small network for each token alone."""
     sides = [x - aside for x in places]
     for side, after in pairwise(sides):
@@ -132,7 +135,7 @@ def note(pen: Pen, part: str, says: str) -> None:
         pen.text(pen.width / 2, pen.height - 8, says, "s")
 
 
-def words(pen: Pen, s: Streams, places, floor: Length, narrow: bool) -> None:
+def words(pen: Pen, s: Streams, places: Sequence[Length], floor: Length, narrow: bool) -> None:
     """Names at the side, tokens below, and the way back of the gradient."""
     for x, token in zip(places, s.tokens, strict=True):
         pen.text(x, floor + 28, f"token {token}", "s muted f")

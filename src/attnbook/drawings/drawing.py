@@ -50,7 +50,7 @@ class Drawing:
     def __repr__(self) -> str:
         return f"Drawing: {self.title}\n\n{self.desc}"
 
-    def _repr_mimebundle_(self, include=None, exclude=None) -> dict[str, str]:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         return {"text/html": self.html(), "text/plain": repr(self)}
 
 

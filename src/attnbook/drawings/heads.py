@@ -1,5 +1,7 @@
 """Heads: a table is cut into stripes, each attends by itself, and the stripes are joined."""
 
+from collections.abc import Mapping
+
 from jaxtyping import Float
 from torch import Tensor
 
@@ -38,7 +40,7 @@ def split_attend_join(x: Float[Tensor, "T C"]) -> Drawing:
     return Drawing(wide, tall, "Split, attend, join: what heads do to a table", desc)
 
 
-def tables(pen: Pen, x: Tensor, places: dict[str, Point]) -> None:
+def tables(pen: Pen, x: Tensor, places: Mapping[str, Point]) -> None:
     """The table, its stripes, their maps, and what is joined."""
     top = float(x.max())
     for n, stripe in enumerate(x.chunk(2, -1)):
@@ -55,7 +57,7 @@ def tables(pen: Pen, x: Tensor, places: dict[str, Point]) -> None:
         pen.text(places[name][0] + 84, places[name][1] - 8, words, "b")
 
 
-def arrows(pen: Pen, places: dict[str, Point]) -> None:
+def arrows(pen: Pen, places: Mapping[str, Point]) -> None:
     """From the table to the stripes, to their maps, to what is joined."""
     for n, role in enumerate(ROLES):
         (a, b), (c, d), (e, f), (g, h) = (places[name] for name in ("x", f"x{n}", f"a{n}", "y"))
@@ -73,7 +75,7 @@ def arrows(pen: Pen, places: dict[str, Point]) -> None:
             pen.line(way, f"{role} k")
 
 
-def wrong(pen: Pen, x: Tensor, places: dict[str, Point]) -> None:
+def wrong(pen: Pen, x: Tensor, places: Mapping[str, Point]) -> None:
     """What a reshape without a transpose makes of the same table."""
     a, b = places["w0"]
     across = pen.width > 500

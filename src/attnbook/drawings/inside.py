@@ -46,8 +46,8 @@ def heads(pen: Pen, x: Length, y: Length) -> None:
     with pen.group("weight"):
         for i, row in enumerate(weights.tolist()):
             for j, weight in enumerate(row):
-                at = {"x": x + 35 + 9 * j, "y": y + 103 + 9 * i, "width": 8, "height": 8}
-                pen.mark("rect", "v", **at, style=f"--v:{printed(weight)}")
+                left, top, shade = x + 35 + 9 * j, y + 103 + 9 * i, f"--v:{printed(weight)}"
+                pen.mark("rect", "v", x=left, y=top, width=8, height=8, style=shade)
     pen.text(x + 74, y + 120, "softmax", "s l")
     pen.line([(x + 48, y + 94), (x + 48, y + 86)], "weight k", "")
     stacked(pen, x + 36, y + 70, (24, 15), "output edge")

@@ -17,7 +17,14 @@ CELL, HIGH = 26, 24  # of a row of the dictionary
 class Lookup:
     """A dictionary, a query, and what it takes at several temperatures."""
 
-    def __init__(self, q, k, v, words, temperatures):
+    def __init__(
+        self,
+        q: Float[Tensor, " D"],
+        k: Float[Tensor, "Tk D"],
+        v: Float[Tensor, "Tk Dv"],
+        words: Sequence[str],
+        temperatures: Sequence[Length],
+    ):
         self.q, self.k, self.v, self.words = q.tolist(), k.tolist(), v.tolist(), list(words)
         self.temperatures = [float(heat) for heat in temperatures]
         answers = [attend(q[None], k, v, score=partial(cooled, heat)) for heat in temperatures]

@@ -1,7 +1,7 @@
 """Attention as tables: queries, keys, scores, weights, values and output, every number of them."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from jaxtyping import Bool, Float
@@ -12,17 +12,26 @@ from attnbook.drawings.drawing import Drawing
 from attnbook.drawings.pen import Length, Pen, Point, printed
 
 SIZE = (26, 24)  # of a cell
+AboutCell = Callable[[int, int], dict[str, str]]  # row, column → its part, on, says
+AboutRow = Callable[[int, str], dict[str, str]]  # a word's number, the part's name → the same
 
 
 class Tables:
     """The six tables of an attention, the words beside them, and what each number is made of."""
 
-    def __init__(self, q, k, v, queries, words, features, mask):
-        self.queries, self.words, self.features = queries, words, features
+    def __init__(
+        self,
+        q: Float[Tensor, "Tq D"],
+        k: Float[Tensor, "Tk D"],
+        v: Float[Tensor, "Tk Dv"],
+        names: tuple[list[str], list[str], list[str]],
+        mask: Bool[Tensor, "Tq Tk"] | None,
+    ):
+        self.queries, self.words, self.features = names
         self.mask = torch.ones(len(q), len(k), dtype=torch.bool) if mask is None else mask
         output, weights = attend(q, k, v, self.mask)
-        given = {"q": q, "k": k, "v": v, "s": scaled_dot_scores(q, k), "a": weights, "y": output}
-        self.__dict__ |= {name: table.tolist() for name, table in given.items()}
+        self.q, self.k, self.v = listed(q), listed(k), listed(v)
+        self.s, self.a, self.y = listed(scaled_dot_scores(q, k)), listed(weights), listed(output)
         self.root = math.sqrt(q.shape[-1])
 
     def score(self, i: int, j: int) -> str:
@@ -47,6 +56,10 @@ class Tables:
         return f"{terms or '0'} = {printed(self.y[i][c])}"
 
 
+def listed(table: Float[Tensor, "rows columns"]) -> list[list[float]]:
+    return [[float(x) for x in row] for row in table.tolist()]
+
+
 def short(x: Length, digits: int = 2) -> str:
     """A number in a sum: without zeros at its end."""
     words = printed(x, digits)
@@ -69,12 +82,19 @@ def attention_matrices(
     weights and values. Vaswani et al. 2017, equation 1.
     """
     check(q, k, v, queries, words, features)
-    tables = Tables(q, k, v, list(queries), list(words), list(features), mask)
+    tables = Tables(q, k, v, (list(queries), list(words), list(features)), mask)
     title = "Attention as two matrix products with a softmax between them"
     return Drawing(wide(tables), tall(tables), title, telephone(tables))
 
 
-def check(q, k, v, queries, words, features):
+def check(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    queries: Sequence[str],
+    words: Sequence[str],
+    features: Sequence[str],
+) -> None:
     """Raise a ValueError unless every row has its name and the tables fit on the sheet."""
     if len(queries) != len(q) or len(words) != len(k):
         have = f"{len(queries)} queries and {len(words)} words are named"
@@ -150,13 +170,13 @@ def tall(t: Tables) -> Pen:
     return pen
 
 
-def draw(pen: Pen, t: Tables, places: dict[str, Point]) -> None:
+def draw(pen: Pen, t: Tables, places: Mapping[str, Point]) -> None:
     """The six tables; each cell knows what it is made of, and what it makes."""
     word, query = about_word(t), about_query(t)
     low = math.floor(min(min(row) for row in t.a) * 10) / 10
     tables = {
         "q": (t.q, "query", lambda i, j: query(i, f"q{i}")),
-        "k": (list(zip(*t.k, strict=True)), "key", lambda i, j: word(j, f"k{j}")),
+        "k": ([list(row) for row in zip(*t.k, strict=True)], "key", lambda i, j: word(j, f"k{j}")),
         "v": (t.v, "value", lambda i, j: word(i, f"v{i} c{j}")),
         "s": (t.s, "ink", about_sum("s{i}{j} r{i} w{j}", "q{i} k{j}", t.score)),
         "a": (t.a, "weight", about_sum("a{i}{j} a{i} w{j}", "r{i}", t.weight)),
@@ -172,7 +192,7 @@ def draw(pen: Pen, t: Tables, places: dict[str, Point]) -> None:
             pen.hatch(*at, SIZE)
 
 
-def about_sum(part: str, made_of: str, says: Callable[[int, int], str]):
+def about_sum(part: str, made_of: str, says: Callable[[int, int], str]) -> AboutCell:
     """How a number answers: with what it is made of, and with the sum spelled out."""
 
     def about(i: int, j: int) -> dict[str, str]:
@@ -183,7 +203,7 @@ def about_sum(part: str, made_of: str, says: Callable[[int, int], str]):
     return about
 
 
-def about_query(t: Tables):
+def about_query(t: Tables) -> AboutRow:
     """How a part of query `i` answers: with its row in every table."""
 
     def about(i: int, part: str) -> dict[str, str]:
@@ -193,7 +213,7 @@ def about_query(t: Tables):
     return about
 
 
-def about_word(t: Tables):
+def about_word(t: Tables) -> AboutRow:
     """How a part of word `j` answers: with its key, its value and its column between them."""
 
     def about(j: int, part: str) -> dict[str, str]:
@@ -203,7 +223,7 @@ def about_word(t: Tables):
     return about
 
 
-def names(pen: Pen, t: Tables, places: dict[str, Point]) -> None:
+def names(pen: Pen, t: Tables, places: Mapping[str, Point]) -> None:
     """Words beside rows and above columns, and below each table its name and its shape."""
     w, h = SIZE
     for name, look, labels in (
@@ -235,7 +255,7 @@ def most(t: Tables) -> int:
     return max(range(len(t.words)), key=lambda j: t.a[0][j])
 
 
-def follow(pen: Pen, t: Tables, places: dict[str, Point]) -> None:
+def follow(pen: Pen, t: Tables, places: Mapping[str, Point]) -> None:
     """Frames around one number of each product and around what it is made of."""
     (w, h), D, Tk, j = SIZE, len(t.q[0]), len(t.k), most(t)
     frames = [("q", 0, D, 1), ("k", j, 1, D), ("s", j, 1, 1)]
@@ -249,10 +269,10 @@ def follow(pen: Pen, t: Tables, places: dict[str, Point]) -> None:
 def notes(pen: Pen, t: Tables, place: Point) -> None:
     """What a number is made of: of one score it stands there, of the others when they are asked."""
     put(pen, place, t.score(0, most(t)), "rest")
-    makes = {"s": (t.score, t.k), "a": (t.weight, t.k), "y": (t.output, t.v[0])}
-    for name, (make, columns) in makes.items():
+    Tk, Dv = len(t.k), len(t.v[0])
+    for name, make, columns in (("s", t.score, Tk), ("a", t.weight, Tk), ("y", t.output, Dv)):
         for i in range(len(t.queries)):
-            for j in range(len(columns)):
+            for j in range(columns):
                 put(pen, place, make(i, j), "note", f"n-{name}{i}{j}")
 
 

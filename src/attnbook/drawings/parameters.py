@@ -18,12 +18,14 @@ class Sizes:
 
     def __init__(self, name: str, depth: int, **sizes: int):
         with torch.device("meta"):  # one block: the others are like it
-            model = gpt2(depth=1, **sizes)
+            model = gpt2(depth=1, dropout=0.1, bias=True, **sizes)
         block = model.body.blocks[0]
         self.name, self.depth = name, depth
         self.all = count(model) + (depth - 1) * count(block)
-        self.tokens, self.places = count(model.embed.tokens), count(model.embed.positions)
-        self.attention, self.network = count(block.attention.part), count(block.feedforward.part)
+        parts = ("tokens", model.embed), ("positions", model.embed)
+        self.tokens, self.places = (count(of.get_submodule(name)) for name, of in parts)
+        layers = "attention.part", "feedforward.part"
+        self.attention, self.network = (count(block.get_submodule(name)) for name in layers)
 
 
 def short(n: int) -> str:

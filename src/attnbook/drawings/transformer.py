@@ -10,6 +10,7 @@ from attnbook.drawings.parts import bars, mask_icon, waves
 from attnbook.drawings.pen import Length, Pen, Point
 from attnbook.drawings.tower import ABOUT, Tower, attention, frame, network, streams
 from attnbook.recipes import vaswani_2017
+from attnbook.transformer import EncoderDecoder
 
 SOURCE = ["my", "red", "car"]
 TARGET = ["<s>", "ma", "voiture", "rouge"]
@@ -50,7 +51,7 @@ def count(part: nn.Module) -> int:
     return sum(p.numel() for p in {id(p): p for p in part.parameters()}.values())
 
 
-def base() -> nn.Module:
+def base() -> EncoderDecoder:
     """The base model of the paper, without memory for its numbers."""
     with torch.device("meta"):
         return vaswani_2017(source_V=37_000)
@@ -59,18 +60,20 @@ def base() -> nn.Module:
 def notes(pen: Pen, x: Length, y: Length) -> None:
     """What a part does, its shape and its parameters, when it is asked; the sum of all before."""
     model = base()
-    e, d = model.encoder.blocks[0], model.decoder.blocks[0]
-    sizes = {"e-self": e.attention.part, "e-network": e.feedforward.part, "norm": e.attention.norm}
-    sizes |= {"d-self": d.attention.part, "d-cross": d.cross_attention.part}
-    sizes |= {"d-network": d.feedforward.part, "embed": model.source_embed}
+    paths = {"e-self": "encoder.blocks.0.attention.part", "norm": "encoder.blocks.0.attention.norm"}
+    paths |= {"e-network": "encoder.blocks.0.feedforward.part", "embed": "source_embed"}
+    paths |= {"d-self": "decoder.blocks.0.attention.part"}
+    paths |= {"d-cross": "decoder.blocks.0.cross_attention.part"}
+    paths |= {"d-network": "decoder.blocks.0.feedforward.part"}
     for name, (title, equation, shape, more) in ABOUT.items():
         with pen.group("note", part=f"n-{name}"):
             pen.text(x, y + 21, title, "b l")
             pen.text(x, y + 44, equation, "s l")
             pen.text(x, y + 65, shape, "c l")
             pen.text(x, y + 84, more, "c l" if "(" in more else "s l")
-            if name in sizes:
-                pen.text(x, y + 106, f"{count(sizes[name]):,} parameters", "s l")
+            if name in paths:
+                size = count(model.get_submodule(paths[name]))
+                pen.text(x, y + 106, f"{size:,} parameters", "s l")
     with pen.group("rest"):
         pen.text(x, y + 21, "parameters", "b l")
         wholes = {

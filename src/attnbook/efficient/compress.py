@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attnbook.attention import attend
+from attnbook.cache import OneByOne
 from attnbook.masks import Causal, Mask, at_least_one
 from attnbook.norms import RMSNorm
 from attnbook.rotary import Rotate
@@ -43,7 +44,7 @@ class Compress(nn.Module):
         return self.norm(((logit + self.place).softmax(2) * value).sum(2))
 
 
-class CompressedCache:
+class CompressedCache(OneByOne):
     """What `CompressedAttention` keeps: the last positions, all entries, and a group half full."""
 
     can_be_cut = False
@@ -67,7 +68,7 @@ class CompressedCache:
 
     def select(self, rows: Int[Tensor, " N"]) -> None:
         """Go on with these rows of the batch, in this order."""
-        if self.length:
+        if self.near is not None and self.far is not None and self.pending is not None:
             self.near, self.far, self.pending = self.near[rows], self.far[rows], self.pending[rows]
 
     def cut(self, length: int) -> None:
@@ -115,9 +116,8 @@ class CompressedAttention(nn.Module):
         q = self.turned(self.to_q(x).unflatten(-1, (self.heads, self.D)).transpose(1, 2), i)
         k = torch.cat((self.turned(near[:, None], j), self.turned(far[:, None], w)), 2)
         values = torch.cat((near, far), 1)[:, None]
-        y, _ = attend(
-            q, *(z.expand(-1, self.heads, -1, -1) for z in (k, values)), self.seen(i, j, w)
-        )
+        k, values = k.expand(-1, self.heads, -1, -1), values.expand(-1, self.heads, -1, -1)
+        y, _ = attend(q, k, values, self.seen(i, j, w))
         return self.to_out(y.transpose(1, 2).flatten(2))
 
     def past(self, x: Tensor, cache: CompressedCache | None) -> tuple[Tensor, Tensor, int]:
@@ -126,11 +126,11 @@ class CompressedAttention(nn.Module):
         if cache is None:
             return near, self.compress.entries(parts), 0
         start = cache.length
-        if start:
+        if cache.near is not None and cache.pending is not None:
             near, parts = torch.cat((cache.near, near), 1), torch.cat((cache.pending, parts), 1)
         far = self.compress.entries(parts)
         cache.pending = parts[:, far.shape[1] * self.compress.rate :]
-        far = torch.cat((cache.far, far), 1) if start else far
+        far = far if cache.far is None else torch.cat((cache.far, far), 1)
         cache.near, cache.far = near[:, max(0, near.shape[1] - self.window + 1) :], far
         cache.length += x.shape[1]
         return near, far, start

@@ -148,7 +148,8 @@ class IndexedAttention(nn.Module):
         keys = self.indexer.keys(x.detach(), where)
         keys = keys if cache is None else cache.index(keys)
         self.scores = self.indexer(x.detach(), keys, where)
-        at = Places(*self.scores.shape, x.device)
+        B, Tq, Tk = self.scores.shape
+        at = Places(B, Tq, Tk, x.device)
         allowed = None if mask is None else as_pattern(mask).table(at)
         if allowed is not None:  # (B or 1, heads or 1, Tq, Tk): what every head may see
             allowed = allowed.all(1) if allowed.dim() == 4 else allowed

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from attnbook.attention import Attention, places
 from attnbook.cache import Cache
 from attnbook.masks import Mask, left_of
+from attnbook.rotary import Rotary
 
 
 class LatentProjection(nn.Module):
@@ -67,15 +68,19 @@ class MLA(Attention):
     `Attention`; `project` is a `LatentProjection`.
     """
 
+    project: LatentProjection  # type: ignore[assignment]  # makes four parts, of x alone
+
     def forward(
         self,
         x: Float[Tensor, "B Tq C"],
-        memory: None = None,
+        memory: Float[Tensor, "B Tk C"] | None = None,
         mask: Mask | None = None,
         cache: Cache | None = None,
         positions: Int[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "B Tq C"]:
         """As `Attention`, to itself alone. A `cache` keeps short vectors and turned keys."""
+        if memory is not None:
+            raise ValueError("this layer looks at its own x alone, at no memory")
         self.check(x, x, mask, cache)
         start = 0 if cache is None else cache.length
         q, q_turned, latent, turned = self.project(x)
@@ -100,7 +105,7 @@ class LatentAttention(MLA):
     DeepSeek-V2, section 2.1.
     """
 
-    def __init__(self, width: int, heads: int, latent: int, rotate: nn.Module, norm: nn.Module):
+    def __init__(self, width: int, heads: int, latent: int, rotate: Rotary, norm: nn.Module):
         if heads < 1 or width % heads:
             raise ValueError(f"width {width} does not divide into {heads} heads")
         D = width // heads

@@ -5,7 +5,7 @@ from functools import partial
 from torch import nn
 
 from attnbook.families import decoders, encoders, experts, parallel, readers, vision
-from attnbook.families.settings import Config, activation, head_width, rotation
+from attnbook.families.settings import Config, Sizes, activation, head_width, rotation
 from attnbook.feedforward import MLP, GatedMLP
 from attnbook.frequencies import yarn_temperature
 from attnbook.norms import LayerNorm, RMSNorm
@@ -16,7 +16,7 @@ from attnbook.rotary import halves, neighbours
 SIZES = "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"
 
 
-def of_llama(config: Config) -> dict[str, object]:
+def of_llama(config: Config) -> Sizes:
     """The settings that Llama and its descendants share."""
     V, width, depth, heads, hidden = read(config, *SIZES, "intermediate_size")
     only(config, "hidden_act", "silu")
@@ -153,7 +153,7 @@ def build_gpt_oss(config: Config) -> nn.Module:
     )
 
 
-def of_gemma(config: Config) -> dict[str, object]:
+def of_gemma(config: Config) -> Sizes:
     """The settings that Gemma 2 and 3 share."""
     only(config, "hidden_activation", "gelu_pytorch_tanh")
     only(config, "attention_bias", False)
@@ -178,21 +178,21 @@ def build_gemma3(config: Config) -> nn.Module:
     only(config, "attn_logit_softcapping", None)
     only(config, "final_logit_softcapping", None)
     only(config, "use_bidirectional_attention", False, None)
-    kinds = "sliding_attention", "full_attention"
-    rotations = tuple(rotation(config, sizes["D"], kind) for kind in kinds)
+    near, far = (rotation(config, sizes["D"], f"{kind}_attention") for kind in ("sliding", "full"))
     scale = config["query_pre_attn_scalar"] ** -0.5
-    return decoders.gemma3(rotations=rotations, scale=scale, **sizes)
+    return decoders.gemma3(rotations=(near, far), scale=scale, **sizes)
 
 
 def build_gpt2(config: Config) -> nn.Module:
-    sizes = read(config, "vocab_size", "n_positions", "n_embd", "n_layer", "n_head")
+    names = "vocab_size", "n_positions", "n_embd", "n_layer", "n_head"
+    V, T, width, depth, heads = read(config, *names)
     only(config, "activation_function", "gelu_new", "gelu_pytorch_tanh")
-    only(config, "n_inner", None, 4 * config["n_embd"])
+    only(config, "n_inner", None, 4 * width)
     only(config, "tie_word_embeddings", True)
     only(config, "scale_attn_weights", True)
     only(config, "scale_attn_by_inverse_layer_idx", False)
     only(config, "add_cross_attention", False)
-    model = gpt2(*sizes, config.get("resid_pdrop", 0.1))
+    model = gpt2(V, T, width, depth, heads, config.get("resid_pdrop", 0.1))
     return with_eps(model, config.get("layer_norm_epsilon", 1e-5))
 
 
@@ -226,7 +226,7 @@ def build_falcon(config: Config) -> nn.Module:
     only(config, "parallel_attn", True)
     only(config, "tie_word_embeddings", True)
     larger = config.get("new_decoder_architecture", False)
-    kv_heads = config.get("num_kv_heads") if larger else 1
+    kv_heads = (config.get("num_kv_heads") or heads) if larger else 1
     if not larger and not config.get("multi_query", True):
         kv_heads = heads
     norms = config.get("num_ln_in_parallel_attn") or (2 if larger else 1)
@@ -236,14 +236,13 @@ def build_falcon(config: Config) -> nn.Module:
 
 
 def build_bloom(config: Config) -> nn.Module:
-    depth, heads = config.get("n_layer"), config.get("n_head")
-    V, width = read(config, "vocab_size", "hidden_size")
+    V, width, depth, heads = read(config, "vocab_size", "hidden_size", "n_layer", "n_head")
     only(config, "apply_residual_connection_post_layernorm", False)
     eps = config.get("layer_norm_epsilon", 1e-5)
     return parallel.bloom(V, width, depth, heads, eps)
 
 
-def of_bert(config: Config) -> dict[str, object]:
+def of_bert(config: Config) -> Sizes:
     """The settings of BERT and RoBERTa."""
     V, width, depth, heads, hidden, kinds = read(
         config, *SIZES, "intermediate_size", "type_vocab_size"
@@ -275,7 +274,8 @@ def build_distilbert(config: Config) -> nn.Module:
     names = "vocab_size", "max_position_embeddings", "dim", "n_layers", "n_heads", "hidden_dim"
     only(config, "tie_word_embeddings", True)
     gelu = activation(config.get("activation", "gelu"))
-    return encoders.distilbert(*read(config, *names), activation=gelu)
+    V, T, width, depth, heads, hidden = read(config, *names)
+    return encoders.distilbert(V, T, width, depth, heads, hidden, gelu)
 
 
 def build_t5(config: Config) -> nn.Module:
@@ -309,7 +309,7 @@ def build_whisper(config: Config) -> nn.Module:
     return readers.whisper(V, T, frames, width, depth, heads, hidden, bands=config["num_mel_bins"])
 
 
-def of_pictures(config: Config) -> dict[str, object]:
+def of_pictures(config: Config) -> Sizes:
     """The settings that vision transformers share."""
     width, depth, heads, patch = read(config, *SIZES[1:], "patch_size")
     only(config, "num_channels", 3)

@@ -5,8 +5,10 @@ Defaults are the published sizes of one model of the family. Whatever is not a s
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from attnbook.attention import Attention
 from attnbook.block import Block, PreNorm, Residual, Stack
@@ -34,7 +36,7 @@ def decoder(
     `tie` uses the embedding as the map to the vocabulary, too; `after` changes its logits.
     """
     embed = Embed(V, width, scale=scale)
-    to_vocab = tied(embed) if tie else nn.Linear(width, V, bias=False)
+    to_vocab: nn.Module = tied(embed) if tie else nn.Linear(width, V, bias=False)
     if after is not None:
         to_vocab = nn.Sequential(to_vocab, after)
     return initialise(LanguageModel(embed, Stack(blocks, norm), to_vocab), normal)
@@ -115,20 +117,20 @@ def windows(
     return decoder(V, width, blocks, norm(), tie)
 
 
-def mistral(depth: int = 32, window: int | None = 4096, **sizes: object) -> LanguageModel:
+def mistral(depth: int = 32, window: int | None = 4096, **sizes: Any) -> LanguageModel:
     """Jiang et al. 2023, table 1: a Llama of shared keys that sees the last 4,096 positions."""
     return windows([None if window is None else local(window)] * depth, **sizes)
 
 
 def smollm3(
-    depth: int = 36, every: int = 4, rotate: Rotary | None = None, **sizes: object
+    depth: int = 36, every: int = 4, rotate: Rotary | None = None, **sizes: Any
 ) -> LanguageModel:
     """Hugging Face 2025, SmolLM3 3B: in every fourth block queries and keys are not rotated, so
     that it compares content alone (Yang et al. 2025, "Rope to Nope and Back Again")."""
     sizes = {"V": 128_256, "width": 2048, "heads": 16, "kv_heads": 4, "hidden": 11_008} | sizes
     rotate = rotate or Rotary(int(sizes.get("D", 128)), 5_000_000.0)
     rotations = [rotate if (i + 1) % every else None for i in range(depth)]
-    return windows([None] * depth, rotations=rotations, **({"eps": 1e-6, "tie": True} | sizes))
+    return windows([None] * depth, rotations=rotations, **{"eps": 1e-6, "tie": True, **sizes})
 
 
 class Cap(nn.Module):
@@ -138,7 +140,7 @@ class Cap(nn.Module):
         super().__init__()
         self.cap = cap
 
-    def forward(self, x):
+    def forward(self, x: Float[Tensor, "*batch V"]) -> Float[Tensor, "*batch V"]:
         return self.cap * (x / self.cap).tanh()
 
 
@@ -229,7 +231,7 @@ def olmo2(
     return decoder(V, width, [block() for _ in range(depth)], norm(width), tie)
 
 
-def phi3(depth: int = 32, window: int | None = 2047, **sizes: object) -> LanguageModel:
+def phi3(depth: int = 32, window: int | None = 2047, **sizes: Any) -> LanguageModel:
     """Abdin et al. 2024, "Phi-3", section 2, mini: a Llama with a window. Phi-4-mini turns a
     part of the channels only, as a `Rotary` of fewer frequencies does."""
     sizes = {"V": 32_064, "width": 3072, "kv_heads": 32, "D": 96, "hidden": 8192} | sizes

@@ -1,6 +1,7 @@
 """Encoders that fill gaps: BERT and what became of it."""
 
 from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -12,7 +13,7 @@ from attnbook.feedforward import MLP
 from attnbook.initial import initialise, normal, tied
 from attnbook.norms import LayerNorm
 from attnbook.positions import Learned
-from attnbook.transformer import Embed, MaskedLanguageModel, over_keys
+from attnbook.transformer import Embed, MaskedLanguageModel, Positions, over_keys
 
 
 class PairEmbed(Embed):
@@ -21,7 +22,9 @@ class PairEmbed(Embed):
     Devlin et al. 2019, figure 2, "segment embeddings".
     """
 
-    def __init__(self, V: int, width: int, positions: nn.Module, norm: nn.Module, kinds: int = 2):
+    positions: Positions
+
+    def __init__(self, V: int, width: int, positions: Positions, norm: nn.Module, kinds: int = 2):
         super().__init__(V, width, positions, norm=norm)
         self.kinds = nn.Embedding(kinds, width)
 
@@ -34,8 +37,10 @@ class PairEmbed(Embed):
         """`kinds` is 0 in the first text, 1 in the second; without it all is the first."""
         kinds = torch.zeros_like(tokens) if kinds is None else kinds
         x = self.tokens(tokens) + self.kinds(kinds)
-        there = self.positions.at(start) if isinstance(start, Tensor) else None
-        there = self.positions(tokens.shape[1], start) if there is None else there
+        if isinstance(start, Tensor):
+            there = self.positions.at(start)
+        else:
+            there = self.positions(tokens.shape[1], start)
         return self.dropout(self.norm(x + there))
 
 
@@ -109,11 +114,12 @@ def bert_pair(
     return initialise(PairModel(embed, body, head(embed, width, eps, gelu)), normal)
 
 
-def roberta(T: int = 512, **sizes: object) -> PairModel:
+def roberta(T: int = 512, **sizes: Any) -> PairModel:
     """Liu et al. 2019, section 4: BERT, trained longer, without the question which text is which.
     Its positions begin at 2."""
     model = bert_pair(T=T, **({"V": 50_265, "kinds": 1, "eps": 1e-5} | sizes))
-    model.embed.positions = Later(T, model.embed.tokens.embedding_dim, first=2)
+    width = model.embed.get_submodule("tokens").get_parameter("weight").shape[1]
+    model.embed.positions = Later(T, width, first=2)
     return initialise(model, normal)
 
 

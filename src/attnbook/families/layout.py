@@ -8,7 +8,7 @@ that follow each other in one of ours. What is stored in another order has a lay
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -19,17 +19,18 @@ STANDARD = {"gain": "weight", "shift": "bias", "table": "weight"}
 
 class Piece(NamedTuple):
     """A view of our weights, and where it stands: in the tensor `name` of this `shape`, taken as
-    `seen` (the same numbers in other axes), at `index`."""
+    `seen` (the same numbers in other axes), `at` this index."""
 
     name: str
     shape: Shape
     seen: Shape
-    index: tuple[slice | int, ...]
+    at: tuple[slice | int, ...]
     ours: Tensor
 
 
+Owner = Any  # the part of ours that holds the weight: each layout knows which kind it is given
 # A layout is given the published name, the weight and the module that holds the weight's part.
-Layout = Callable[[str, Tensor, nn.Module], Iterable[Piece]]
+Layout = Callable[[str, Tensor, Owner], Iterable[Piece]]
 
 
 @dataclass
@@ -43,7 +44,7 @@ class Place:
     def put(self, tensor: Tensor) -> None:
         """Copy the published tensor into the model."""
         for piece in self.pieces:
-            piece.ours.copy_(tensor.reshape(piece.seen)[piece.index])
+            piece.ours.copy_(tensor.reshape(piece.seen)[piece.at])
 
     @torch.no_grad()
     def get(self) -> Tensor:
@@ -51,7 +52,7 @@ class Place:
         like = self.pieces[0].ours
         tensor = torch.empty(self.shape, dtype=like.dtype, device=like.device)
         for piece in self.pieces:
-            tensor.view(piece.seen)[piece.index] = piece.ours
+            tensor.view(piece.seen)[piece.at] = piece.ours
         return tensor
 
 
@@ -60,7 +61,7 @@ def whole(name: str, ours: Tensor) -> Piece:
     return Piece(name, tuple(ours.shape), tuple(ours.shape), (), ours)
 
 
-def one_after_the_other(name: str, weight: Tensor, owner: nn.Module) -> Iterable[Piece]:
+def one_after_the_other(name: str, weight: Tensor, owner: Owner) -> Iterable[Piece]:
     """One tensor, or several that follow each other in ours: "a.q k v.weight"."""
     if " " not in name:
         yield whole(name, weight)
@@ -71,7 +72,7 @@ def one_after_the_other(name: str, weight: Tensor, owner: nn.Module) -> Iterable
         yield whole(f"{stem}.{short}.{last}", ours)
 
 
-def transposed(name: str, weight: Tensor, owner: nn.Module) -> Iterable[Piece]:
+def transposed(name: str, weight: Tensor, owner: Owner) -> Iterable[Piece]:
     """Linear maps that are stored from input to output (GPT-2)."""
     yield whole(name, weight.T if weight.dim() == 2 else weight)
 
@@ -79,7 +80,7 @@ def transposed(name: str, weight: Tensor, owner: nn.Module) -> Iterable[Piece]:
 def rows(number: int, of: int) -> Layout:
     """Ours is the `number`-th of `of` equal parts of one tensor, as in a fused gate and up."""
 
-    def pieces(name: str, weight: Tensor, owner: nn.Module) -> Iterable[Piece]:
+    def pieces(name: str, weight: Tensor, owner: Owner) -> Iterable[Piece]:
         n = len(weight)
         shape = (of * n, *weight.shape[1:])
         yield Piece(name, shape, shape, (slice(number * n, (number + 1) * n),), weight)
@@ -87,7 +88,7 @@ def rows(number: int, of: int) -> Layout:
     return pieces
 
 
-def by_group(name: str, weight: Tensor, owner: nn.Module) -> Iterable[Piece]:
+def by_group(name: str, weight: Tensor, owner: Owner) -> Iterable[Piece]:
     """Queries, keys and values stored group by group: the queries that share a key, that key, its
     value (GPT-NeoX, BLOOM, Falcon)."""
     groups, each, end = owner.kv_heads, owner.heads // owner.kv_heads, weight.shape[1:]
@@ -106,16 +107,17 @@ Names = Mapping[str, str | tuple[str, Layout]]
 def reshaped(*shape: int) -> Layout:
     """The same numbers in a tensor of another shape, such as a class token of (1, 1, C)."""
 
-    def pieces(name: str, weight: Tensor, owner: nn.Module) -> Iterable[Piece]:
+    def pieces(name: str, weight: Tensor, owner: Owner) -> Iterable[Piece]:
         yield Piece(name, (*shape, *weight.shape), tuple(weight.shape), (), weight)
 
     return pieces
 
 
-def convolution(name: str, weight: Tensor, owner: nn.Module) -> Iterable[Piece]:
+def convolution(name: str, weight: Tensor, owner: Owner) -> Iterable[Piece]:
     """The map from patches, stored as a convolution: (C, channels, rows, columns)."""
-    shape = (len(weight), owner.channels, owner.size, owner.size)
-    shape = shape if weight.dim() == 2 else tuple(weight.shape)
+    shape = tuple(weight.shape)
+    if weight.dim() == 2:
+        shape = (len(weight), owner.channels, owner.size, owner.size)
     yield Piece(name, shape, tuple(weight.shape), (), weight)
 
 
@@ -123,7 +125,7 @@ def of_expert(experts: int, turned: bool, first: int = 0, step: int = 1) -> Layo
     """Ours belongs to one expert of a tensor of all, "name#e"; its columns there are every
     `step`-th from `first` on, and linear maps are stored from input to output if `turned`."""
 
-    def pieces(name: str, weight: Tensor, owner: nn.Module) -> Iterable[Piece]:
+    def pieces(name: str, weight: Tensor, owner: Owner) -> Iterable[Piece]:
         name, _, e = name.partition("#")
         view = weight.T if turned else weight
         shape = (experts, *view.shape[:-1], step * view.shape[-1])

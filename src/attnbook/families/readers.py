@@ -65,7 +65,7 @@ def t5(
         for _ in range(depth[1])
     ]
     embed = Embed(V, width)
-    to_vocab = tied(embed) if tie else nn.Linear(width, V, bias=False)
+    to_vocab: nn.Module = tied(embed) if tie else nn.Linear(width, V, bias=False)
     to_vocab = Times(to_vocab, width**-0.5) if scale else to_vocab
     stacks = Stack(reads, norm()), Stack(writes, norm())
     return initialise(EncoderDecoder(embed, stacks[0], embed, stacks[1], to_vocab), normal)
@@ -96,7 +96,7 @@ class Listen(nn.Module):
 class SpeechToText(EncoderDecoder):
     """An encoder–decoder whose source is sound, (B, bands, frames): nothing of it is padding."""
 
-    def forward(
+    def forward(  # type: ignore[override]  # sound takes the place of source and its mask
         self, sound: Float[Tensor, "B bands frames"], target_in: Int[Tensor, "B Tq"]
     ) -> Float[Tensor, "B Tq V"]:
         """Logits of the token after each target token."""

@@ -1,15 +1,17 @@
 """What a published config.json says of activations, positions and widths, as parts."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from attnbook.frequencies import linear, llama3, yarn, yarn_temperature
 from attnbook.rotary import Pairs, Rotary, halves
 
-Config = Mapping[str, Any]
-ACTIVATIONS = {
+Config = Mapping[str, Any]  # as config.json has it
+Sizes = dict[str, Any]  # arguments of a recipe by name; the recipe's own types check them
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,
     "gelu": nn.GELU,
     "silu": nn.SiLU,
@@ -28,33 +30,37 @@ def activation(name: str) -> nn.Module:
     return ACTIVATIONS[name]()
 
 
-def scaled_frequencies(rope: Config, D: int, base: float, limit: int | None) -> tuple[Any, float]:
+def scaled_frequencies(
+    rope: Config, D: int, base: float, limit: int | None
+) -> tuple[Float[Tensor, " half"] | None, float]:
     """The table of frequencies that a rope entry asks for (None: plain), and its temperature."""
     kind = rope.get("rope_type", rope.get("type", "default"))
     if kind == "default":
         return None, 1.0
     factor = float(rope.get("factor", 1.0))
-    trained = rope.get("original_max_position_embeddings") or limit
     if kind == "linear":
         return linear(D, base, factor), 1.0
+    trained = rope.get("original_max_position_embeddings") or limit
+    if kind not in ("llama3", "yarn"):
+        raise ValueError(
+            f"rotary frequencies of the kind {kind!r} are unknown here; there are default, linear, "
+            "llama3 and yarn"
+        )
+    if trained is None:
+        raise ValueError(f"config.json does not say for how long a text {kind} stretches")
     if kind == "llama3":
         low, high = float(rope["low_freq_factor"]), float(rope["high_freq_factor"])
         return llama3(D, base, factor, low, high, trained), 1.0
-    if kind == "yarn":
-        fast, slow = float(rope.get("beta_fast") or 32), float(rope.get("beta_slow") or 1)
-        table = yarn(D, base, factor, trained, fast, slow, rope.get("truncate", True))
-        return table, temperature(rope, factor)
-    raise ValueError(
-        f"rotary frequencies of the kind {kind!r} are unknown here; there are default, linear, "
-        "llama3 and yarn"
-    )
+    fast, slow = float(rope.get("beta_fast") or 32), float(rope.get("beta_slow") or 1)
+    table = yarn(D, base, factor, trained, fast, slow, rope.get("truncate", True))
+    return table, temperature(rope, factor)
 
 
 def temperature(rope: Config, factor: float) -> float:
     """YaRN's attention factor, which DeepSeek gives by two strengths and others leave out."""
     if rope.get("attention_factor") is not None:
         return rope["attention_factor"]
-    top, below = rope.get("mscale"), rope.get("mscale_all_dim")
+    top, below = float(rope.get("mscale") or 0), float(rope.get("mscale_all_dim") or 0)
     if top and below:
         return yarn_temperature(factor, top) / yarn_temperature(factor, below)
     return yarn_temperature(factor)
@@ -62,7 +68,7 @@ def temperature(rope: Config, factor: float) -> float:
 
 def rotation(config: Config, D: int, kind: str | None = None, pairs: Pairs = halves) -> Rotary:
     """The rotation of a config: base, stretching, share; of a `kind` of layer, if they differ."""
-    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    rope: Config = config.get("rope_parameters") or config.get("rope_scaling") or {}
     if kind is not None and kind in rope:
         rope = rope[kind]
     base = float(rope.get("rope_theta", config.get("rope_theta", 10_000.0)))

@@ -9,6 +9,7 @@ from torch import nn
 
 from attnbook.families import builds
 from attnbook.families.layout import (
+    Layout,
     Names,
     by_group,
     convolution,
@@ -36,8 +37,9 @@ class Family:
     extra: tuple[str, ...] = ()
 
 
+Table = dict[str, str | tuple[str, Layout]]
 SIZES = "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"
-ATTENTION = {
+ATTENTION: Table = {
     "attention.part.project.to_qkv": "model.layers.{i}.self_attn.q_proj k_proj v_proj",
     "attention.part.to_out": "model.layers.{i}.self_attn.o_proj",
     "attention.part.project.q_norm": "model.layers.{i}.self_attn.q_norm",
@@ -45,17 +47,17 @@ ATTENTION = {
     "attention.part.project.q_norm.norm": "model.layers.{i}.self_attn.q_norm",
     "attention.part.project.k_norm.norm": "model.layers.{i}.self_attn.k_norm",
 }
-NETWORK = {
+NETWORK: Table = {
     f"feedforward.part.{part}": f"model.layers.{{i}}.mlp.{part}_proj"
     for part in ("gate", "up", "down")
 }
-ENDS = {
+ENDS: Table = {
     "embed.tokens": "model.embed_tokens",
     "body.norm": "model.norm",
     "to_vocab": "lm_head",
     "to_vocab.0": "lm_head",
 }
-LLAMA = (
+LLAMA: Table = (
     ATTENTION
     | NETWORK
     | ENDS
@@ -77,7 +79,7 @@ BOTH = AFTER | {
     "attention.before": "model.layers.{i}.input_layernorm",
     "feedforward.before": "model.layers.{i}.pre_feedforward_layernorm",
 }
-PHI3 = LLAMA | {
+PHI3: Table = LLAMA | {
     "attention.part.project.to_qkv": ("model.layers.{i}.self_attn.qkv_proj", rows(0, 1)),
     "feedforward.part.gate": ("model.layers.{i}.mlp.gate_up_proj", rows(0, 2)),
     "feedforward.part.up": ("model.layers.{i}.mlp.gate_up_proj", rows(1, 2)),
@@ -107,7 +109,7 @@ DEEPSEEK = LLAMA | {
         for part in ("gate", "up", "down")
     },
 }
-GPT2 = {
+GPT2: Table = {
     "embed.tokens": "transformer.wte",
     "embed.positions": "transformer.wpe",
     "attention.norm": "transformer.h.{i}.ln_1",
@@ -118,7 +120,7 @@ GPT2 = {
     "feedforward.part.down": ("transformer.h.{i}.mlp.c_proj", transposed),
     "body.norm": "transformer.ln_f",
 }
-NEOX = {
+NEOX: Table = {
     "embed.tokens": "gpt_neox.embed_in",
     "norm": "gpt_neox.layers.{i}.input_layernorm",
     "feedforward_norm": "gpt_neox.layers.{i}.post_attention_layernorm",
@@ -135,7 +137,7 @@ NEOX |= {  # the same with one part after the other
     **{f"attention.part.{p}": NEOX[f"attention.{p}"] for p in ("project.to_qkv", "to_out")},
     **{f"feedforward.part.{p}": NEOX[f"feedforward.{p}"] for p in ("up", "down")},
 }
-FALCON = {
+FALCON: Table = {
     "embed.tokens": "transformer.word_embeddings",
     "attention.project.to_qkv": ("transformer.h.{i}.self_attention.query_key_value", by_group),
     "attention.to_out": "transformer.h.{i}.self_attention.dense",
@@ -148,7 +150,7 @@ FALCON_2 = FALCON | {
     "norm": "transformer.h.{i}.ln_attn",
     "feedforward_norm": "transformer.h.{i}.ln_mlp",
 }
-BLOOM = {
+BLOOM: Table = {
     "embed.tokens": "transformer.word_embeddings",
     "embed.norm": "transformer.word_embeddings_layernorm",
     "attention.norm": "transformer.h.{i}.input_layernorm",
@@ -291,7 +293,7 @@ DINO_LAYER = {
     "feedforward.part.up": "mlp.fc1",
     "feedforward.part.down": "mlp.fc2",
 }
-SIGLIP = {
+SIGLIP: Table = {
     "patches.to_width": ("embeddings.patch_embedding", convolution),
     "positions": "embeddings.position_embedding",
     "attention.part.project.to_qkv": "encoder.layers.{i}.self_attn.q_proj k_proj v_proj",
@@ -313,18 +315,20 @@ SIGLIP = {
 
 def falcon_names(model: nn.Module) -> Names:
     """Falcon's names: the larger ones have two norms in a block."""
-    return FALCON_1 if model.body.blocks[0].feedforward_norm is None else FALCON_2
+    norm = getattr(model.get_submodule("body.blocks.0"), "feedforward_norm", None)
+    return FALCON_1 if norm is None else FALCON_2
 
 
 def t5_names(model: nn.Module) -> Names:
     """T5's names: version 1.1 has a gate."""
-    return T5_GATED if isinstance(model.encoder.blocks[0].feedforward.part, GatedMLP) else T5
+    network = model.get_submodule("encoder.blocks.0.feedforward.part")
+    return T5_GATED if isinstance(network, GatedMLP) else T5
 
 
 def gpt_oss_names(model: nn.Module) -> Names:
     """gpt-oss's names: all experts in one tensor, gate and up in turns."""
-    E = len(model.body.blocks[0].feedforward.part.experts)
-    names: dict[str, Any] = {}
+    E = len(list(model.get_submodule("body.blocks.0.feedforward.part.experts").children()))
+    names: Table = {}
     for part, theirs, first, step in (
         ("gate", "gate_up_proj", 0, 2),
         ("up", "gate_up_proj", 1, 2),

@@ -1,5 +1,6 @@
 """Vision transformers after the first: DeiT, DINOv2 with registers, SigLIP's tower."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import torch
@@ -9,10 +10,10 @@ from torch import Tensor, nn
 from attnbook.attention import MultiHeadAttention
 from attnbook.block import Block, PreNorm, Residual, Stack
 from attnbook.feedforward import MLP
+from attnbook.initial import initialise, normal
 from attnbook.norms import LayerNorm
 from attnbook.positions import Learned
-from attnbook.recipes import initialise, normal
-from attnbook.vit import MeanPool, Patches, VisionTransformer, grid_of
+from attnbook.vit import MeanPool, Patches, Pool, VisionTransformer, grid_of
 
 
 class TwoTokens(nn.Module):
@@ -46,11 +47,11 @@ class MeanOfTwo(nn.Module):
 def tower(
     image: tuple[int, int],
     patch: int,
-    blocks: list[nn.Module],
-    pool: nn.Module,
+    blocks: Sequence[nn.Module],
+    pool: Pool,
     positions: nn.Module,
     to_class: nn.Module,
-    norm: nn.Module,
+    norm: LayerNorm,
 ) -> VisionTransformer:
     """A vision transformer of these parts, for pictures of three channels."""
     width = norm.gain.shape[0]

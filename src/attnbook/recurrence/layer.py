@@ -7,10 +7,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from attnbook.cache import OneByOne
 from attnbook.masks import Causal, Mask, Places, both, padding
 
 
-class StateCache:
+class StateCache(OneByOne):
     """What a recurrent layer keeps of the past: a state of one size, however long the past is.
 
     `recent` are the last inputs of its short convolution. `length` counts the positions so far.
@@ -99,9 +100,9 @@ def tokens_there(mask: Mask | None, T: int) -> Bool[Tensor, "B T"] | None:
     if isinstance(mask, padding):
         return mask.there[:, -T:]
     if isinstance(mask, both):
-        found = [tokens_there(pattern, T) for pattern in mask.patterns]
-        found = [there for there in found if there is not None]
-        return torch.stack(found).all(0) if found else None
+        all_rows = (tokens_there(pattern, T) for pattern in mask.patterns)
+        hidden = [there for there in all_rows if there is not None]
+        return torch.stack(hidden).all(0) if hidden else None
     raise ValueError(
         "a recurrent layer sees all of the past and nothing else: its mask is causal, and may hide "
         f"padding; got {mask if not isinstance(mask, Tensor) else tuple(mask.shape)}"
