@@ -98,6 +98,6 @@ def test_once_trained_it_is_nearly_always_right():
 
 def test_what_cannot_be_is_refused():
     with pytest.raises(ValueError, match="at least 1 module"):
-        MultiTokenModel(nn.Identity())
+        MultiTokenModel(model().model)
     with pytest.raises(ValueError, match="3 tokens are too few to look 3 ahead"):
         multitoken_loss(model(), tokens(T=3))

@@ -123,8 +123,7 @@ class Attention(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
-        self.project = cast(Projects, project)  # a module that has these methods
-        self.to_out, self.rotate = to_out, rotate
+        self.project, self.to_out, self.rotate = cast(Projects, project), to_out, rotate
         self.score = Score() if score is None else score
         self.pattern, self.gate, self.dropout = pattern, gate, dropout
         self.heads, self.kv_heads = self.project.heads, self.project.kv_heads
