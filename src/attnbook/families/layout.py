@@ -102,6 +102,7 @@ def by_group(name: str, weight: Tensor, owner: Owner) -> Iterable[Piece]:
 
 
 Names = Mapping[str, str | tuple[str, Layout]]
+Table = dict[str, str | tuple[str, Layout]]
 
 
 def reshaped(*shape: int) -> Layout:

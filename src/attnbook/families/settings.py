@@ -7,10 +7,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attnbook.frequencies import linear, llama3, yarn, yarn_temperature
+from attnbook.norms import LayerNorm
 from attnbook.rotary import Pairs, Rotary, halves
 
 Config = Mapping[str, Any]  # as config.json has it
 Sizes = dict[str, Any]  # arguments of a recipe by name; the recipe's own types check them
+SIZES = "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,
     "gelu": nn.GELU,
@@ -84,3 +86,11 @@ def rotation(config: Config, D: int, kind: str | None = None, pairs: Pairs = hal
 def head_width(config: Config, width: int, heads: int) -> int:
     """`head_dim`, or width ÷ heads where it is not said."""
     return config.get("head_dim") or width // heads
+
+
+def with_eps(model: nn.Module, eps: float) -> nn.Module:
+    """The model with this number in all of its layer norms."""
+    for part in model.modules():
+        if isinstance(part, LayerNorm):
+            part.eps = eps
+    return model

@@ -1,0 +1,46 @@
+"""What a published config.json says of BERT and what became of it: the encoder of that size.
+
+What has no place in it is refused.
+"""
+
+from torch import nn
+
+from attnbook.families import encoders
+from attnbook.families.settings import SIZES, Config, Sizes, activation
+from attnbook.published import only, read
+
+
+def of_bert(config: Config) -> Sizes:
+    """The settings of BERT and RoBERTa."""
+    V, width, depth, heads, hidden, kinds = read(
+        config, *SIZES, "intermediate_size", "type_vocab_size"
+    )
+    only(config, "position_embedding_type", "absolute", None)
+    only(config, "is_decoder", False)
+    only(config, "add_cross_attention", False)
+    only(config, "tie_word_embeddings", True)
+    return {
+        **{"V": V, "width": width, "depth": depth, "heads": heads, "hidden": hidden},
+        **{"kinds": kinds, "eps": config.get("layer_norm_eps", 1e-12)},
+        "activation": activation(config.get("hidden_act", "gelu")),
+    }
+
+
+def build_bert(config: Config) -> nn.Module:
+    sizes = of_bert(config)
+    (T,) = read(config, "max_position_embeddings")
+    return encoders.bert_pair(T=T, **sizes)
+
+
+def build_roberta(config: Config) -> nn.Module:
+    (T,) = read(config, "max_position_embeddings")
+    only(config, "pad_token_id", 1)
+    return encoders.roberta(T=T - 2, **of_bert(config))
+
+
+def build_distilbert(config: Config) -> nn.Module:
+    names = "vocab_size", "max_position_embeddings", "dim", "n_layers", "n_heads", "hidden_dim"
+    only(config, "tie_word_embeddings", True)
+    gelu = activation(config.get("activation", "gelu"))
+    V, T, width, depth, heads, hidden = read(config, *names)
+    return encoders.distilbert(V, T, width, depth, heads, hidden, gelu)

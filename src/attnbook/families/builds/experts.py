@@ -1,0 +1,76 @@
+"""What a published config.json says of decoders with many networks: the model of that size.
+
+What has no place in it is refused.
+"""
+
+from torch import nn
+
+from attnbook.families import decoders, experts
+from attnbook.families.builds.decoders import of_llama
+from attnbook.families.settings import Config, head_width, rotation
+from attnbook.frequencies import yarn_temperature
+from attnbook.norms import RMSNorm
+from attnbook.published import only, read
+from attnbook.rotary import halves, neighbours
+
+
+def build_mixtral(config: Config) -> nn.Module:
+    sizes = of_llama(config)
+    count = read(config, "num_local_experts", "num_experts_per_tok")
+    V, tie, eps = sizes.pop("V"), sizes.pop("tie"), sizes["eps"]
+    D = head_width(config, sizes["width"], sizes["heads"])
+    rotate, window = rotation(config, D), config.get("sliding_window")
+    blocks = experts.mixtral_blocks(
+        D=D, experts=tuple(count), rotate=rotate, window=window, **sizes
+    )
+    return decoders.decoder(V, sizes["width"], blocks, RMSNorm(sizes["width"], eps), tie)
+
+
+def build_deepseek_v3(config: Config) -> nn.Module:
+    sizes = of_llama(config)
+    del sizes["kv_heads"]
+    only(config, "attention_bias", False)
+    only(config, "norm_topk_prob", True)
+    only(config, "tie_word_embeddings", False)
+    del sizes["tie"]
+    parts = tuple(read(config, "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"))
+    count = "n_routed_experts", "num_experts_per_tok", "n_shared_experts"
+    pairs = neighbours if config.get("rope_interleave", True) else halves
+    return experts.deepseek_v3(
+        latents=tuple(read(config, "q_lora_rank", "kv_lora_rank")),
+        parts=parts,
+        hidden=(sizes.pop("hidden"), config["moe_intermediate_size"]),
+        dense=config["first_k_dense_replace"],
+        experts=tuple(read(config, *count)),
+        groups=tuple(read(config, "n_group", "topk_group")),
+        factor=config["routed_scaling_factor"],
+        rotate=rotation(config, parts[1], pairs=pairs),
+        scale=deepseek_scale(config, parts[0] + parts[1]),
+        **sizes,
+    )
+
+
+def deepseek_scale(config: Config, D: int) -> float:
+    """What scores are multiplied with: YaRN's temperature acts here, on all coordinates."""
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    strength = rope.get("mscale_all_dim")
+    if rope.get("rope_type", rope.get("type", "default")) == "default" or not strength:
+        return D**-0.5
+    return D**-0.5 * yarn_temperature(float(rope["factor"]), float(strength)) ** 2
+
+
+def build_gpt_oss(config: Config) -> nn.Module:
+    sizes = of_llama(config)
+    only(config, "attention_bias", True)
+    only(config, "tie_word_embeddings", False)
+    del sizes["tie"], sizes["depth"]
+    D = head_width(config, sizes["width"], sizes["heads"])
+    window, kinds = config["sliding_window"], config["layer_types"]
+    return experts.gpt_oss(
+        D=D,
+        windows=[window if kind == "sliding_attention" else None for kind in kinds],
+        experts=tuple(read(config, "num_local_experts", "num_experts_per_tok")),
+        rotate=rotation(config, D),
+        limit=float(config.get("swiglu_limit", 7.0)),
+        **sizes,
+    )

@@ -1,0 +1,62 @@
+"""What a published config.json says of the decoders before Llama: the model of that size.
+
+What has no place in it is refused.
+"""
+
+from torch import nn
+
+from attnbook.families import parallel
+from attnbook.families.settings import SIZES, Config, activation, rotation, with_eps
+from attnbook.published import only, read
+from attnbook.recipes import gpt2
+
+
+def build_gpt2(config: Config) -> nn.Module:
+    names = "vocab_size", "n_positions", "n_embd", "n_layer", "n_head"
+    V, T, width, depth, heads = read(config, *names)
+    only(config, "activation_function", "gelu_new", "gelu_pytorch_tanh")
+    only(config, "n_inner", None, 4 * width)
+    only(config, "tie_word_embeddings", True)
+    only(config, "scale_attn_weights", True)
+    only(config, "scale_attn_by_inverse_layer_idx", False)
+    only(config, "add_cross_attention", False)
+    model = gpt2(V, T, width, depth, heads, config.get("resid_pdrop", 0.1))
+    return with_eps(model, config.get("layer_norm_epsilon", 1e-5))
+
+
+def build_gpt_neox(config: Config) -> nn.Module:
+    V, width, depth, heads, hidden = read(config, *SIZES, "intermediate_size")
+    only(config, "attention_bias", True)
+    only(config, "tie_word_embeddings", False)
+    rope = config.get("rope_parameters") or {}
+    share = rope.get("partial_rotary_factor", config.get("rotary_pct", 0.25))
+    rotate = rotation(dict(config) | {"partial_rotary_factor": share}, width // heads)
+    return parallel.gpt_neox(
+        *(V, width, depth, heads, hidden, rotate),
+        eps=config.get("layer_norm_eps", 1e-5),
+        activation=activation(config.get("hidden_act", "gelu")),
+        parallel=config.get("use_parallel_residual", True),
+    )
+
+
+def build_falcon(config: Config) -> nn.Module:
+    V, width, depth, heads = read(config, *SIZES)
+    only(config, "alibi", False)
+    only(config, "bias", False)
+    only(config, "parallel_attn", True)
+    only(config, "tie_word_embeddings", True)
+    larger = config.get("new_decoder_architecture", False)
+    kv_heads = (config.get("num_kv_heads") or heads) if larger else 1
+    if not larger and not config.get("multi_query", True):
+        kv_heads = heads
+    norms = config.get("num_ln_in_parallel_attn") or (2 if larger else 1)
+    hidden = config.get("ffn_hidden_size") or 4 * width
+    rotate, eps = rotation(config, width // heads), config.get("layer_norm_epsilon", 1e-5)
+    return parallel.falcon(V, width, depth, heads, kv_heads, hidden, rotate, norms, eps)
+
+
+def build_bloom(config: Config) -> nn.Module:
+    V, width, depth, heads = read(config, "vocab_size", "hidden_size", "n_layer", "n_head")
+    only(config, "apply_residual_connection_post_layernorm", False)
+    eps = config.get("layer_norm_epsilon", 1e-5)
+    return parallel.bloom(V, width, depth, heads, eps)

@@ -1,0 +1,49 @@
+"""What the tensors of Llama and its descendants are called in published files."""
+
+from attnbook.families.layout import Table, rows
+
+ATTENTION: Table = {
+    "attention.part.project.to_qkv": "model.layers.{i}.self_attn.q_proj k_proj v_proj",
+    "attention.part.to_out": "model.layers.{i}.self_attn.o_proj",
+    "attention.part.project.q_norm": "model.layers.{i}.self_attn.q_norm",
+    "attention.part.project.k_norm": "model.layers.{i}.self_attn.k_norm",
+    "attention.part.project.q_norm.norm": "model.layers.{i}.self_attn.q_norm",
+    "attention.part.project.k_norm.norm": "model.layers.{i}.self_attn.k_norm",
+}
+NETWORK: Table = {
+    f"feedforward.part.{part}": f"model.layers.{{i}}.mlp.{part}_proj"
+    for part in ("gate", "up", "down")
+}
+ENDS: Table = {
+    "embed.tokens": "model.embed_tokens",
+    "body.norm": "model.norm",
+    "to_vocab": "lm_head",
+    "to_vocab.0": "lm_head",
+}
+LLAMA: Table = (
+    ATTENTION
+    | NETWORK
+    | ENDS
+    | {
+        "attention.norm": "model.layers.{i}.input_layernorm",
+        "feedforward.norm": "model.layers.{i}.post_attention_layernorm",
+    }
+)
+AFTER = (
+    ATTENTION
+    | NETWORK
+    | ENDS
+    | {
+        "attention.after": "model.layers.{i}.post_attention_layernorm",
+        "feedforward.after": "model.layers.{i}.post_feedforward_layernorm",
+    }
+)
+BOTH = AFTER | {
+    "attention.before": "model.layers.{i}.input_layernorm",
+    "feedforward.before": "model.layers.{i}.pre_feedforward_layernorm",
+}
+PHI3: Table = LLAMA | {
+    "attention.part.project.to_qkv": ("model.layers.{i}.self_attn.qkv_proj", rows(0, 1)),
+    "feedforward.part.gate": ("model.layers.{i}.mlp.gate_up_proj", rows(0, 2)),
+    "feedforward.part.up": ("model.layers.{i}.mlp.gate_up_proj", rows(1, 2)),
+}

@@ -1,0 +1,44 @@
+"""What the tensors of BERT and what became of it are called in published files."""
+
+
+def bert_names(prefix: str) -> dict[str, str]:
+    """What BERT's layers are called, behind this prefix."""
+    layer = f"{prefix}.encoder.layer.{{i}}"
+    return {
+        "embed.tokens": f"{prefix}.embeddings.word_embeddings",
+        "embed.kinds": f"{prefix}.embeddings.token_type_embeddings",
+        "embed.positions": f"{prefix}.embeddings.position_embeddings",
+        "embed.norm": f"{prefix}.embeddings.LayerNorm",
+        "attention.part.project.to_qkv": f"{layer}.attention.self.query key value",
+        "attention.part.to_out": f"{layer}.attention.output.dense",
+        "attention.norm": f"{layer}.attention.output.LayerNorm",
+        "feedforward.part.up": f"{layer}.intermediate.dense",
+        "feedforward.part.down": f"{layer}.output.dense",
+        "feedforward.norm": f"{layer}.output.LayerNorm",
+    }
+
+
+BERT = bert_names("bert") | {
+    "to_vocab.0": "cls.predictions.transform.dense",
+    "to_vocab.2": "cls.predictions.transform.LayerNorm",
+    "to_vocab.3": "cls.predictions",
+}
+ROBERTA = bert_names("roberta") | {
+    "to_vocab.0": "lm_head.dense",
+    "to_vocab.2": "lm_head.layer_norm",
+    "to_vocab.3": "lm_head",
+}
+DISTILBERT = {
+    "embed.tokens": "distilbert.embeddings.word_embeddings",
+    "embed.positions": "distilbert.embeddings.position_embeddings",
+    "embed.norm": "distilbert.embeddings.LayerNorm",
+    "attention.part.project.to_qkv": "distilbert.transformer.layer.{i}.attention.q_lin k_lin v_lin",
+    "attention.part.to_out": "distilbert.transformer.layer.{i}.attention.out_lin",
+    "attention.norm": "distilbert.transformer.layer.{i}.sa_layer_norm",
+    "feedforward.part.up": "distilbert.transformer.layer.{i}.ffn.lin1",
+    "feedforward.part.down": "distilbert.transformer.layer.{i}.ffn.lin2",
+    "feedforward.norm": "distilbert.transformer.layer.{i}.output_layer_norm",
+    "to_vocab.0": "vocab_transform",
+    "to_vocab.2": "vocab_layer_norm",
+    "to_vocab.3": "vocab_projector",
+}

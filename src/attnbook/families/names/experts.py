@@ -1,0 +1,55 @@
+"""What the tensors of decoders with many networks are called in published files."""
+
+from torch import nn
+
+from attnbook.families.layout import Names, Table, of_expert
+from attnbook.families.names.decoders import LLAMA
+
+MIXTRAL = LLAMA | {
+    "feedforward.part.router": "model.layers.{i}.block_sparse_moe.gate",
+    **{
+        f"feedforward.part.experts.{ours}": (
+            f"model.layers.{{i}}.block_sparse_moe.experts.{{e}}.{theirs}"
+        )
+        for ours, theirs in (("gate", "w1"), ("down", "w2"), ("up", "w3"))
+    },
+}
+DEEPSEEK = LLAMA | {
+    "attention.part.project.to_q": "model.layers.{i}.self_attn.q_proj",
+    "attention.part.project.to_q.0": "model.layers.{i}.self_attn.q_a_proj",
+    "attention.part.project.to_q.1": "model.layers.{i}.self_attn.q_a_layernorm",
+    "attention.part.project.to_q.2": "model.layers.{i}.self_attn.q_b_proj",
+    "attention.part.project.to_latent": "model.layers.{i}.self_attn.kv_a_proj_with_mqa",
+    "attention.part.project.norm": "model.layers.{i}.self_attn.kv_a_layernorm",
+    "attention.part.project.to_kv": "model.layers.{i}.self_attn.kv_b_proj",
+    "feedforward.part.router": "model.layers.{i}.mlp.gate",
+    "feedforward.part.router.correction": "model.layers.{i}.mlp.gate.e_score_correction_bias",
+    **{
+        f"feedforward.part.{ours}.{part}": f"model.layers.{{i}}.mlp.{theirs}.{part}_proj"
+        for ours, theirs in (("experts", "experts.{e}"), ("shared", "shared_experts"))
+        for part in ("gate", "up", "down")
+    },
+}
+
+
+def gpt_oss_names(model: nn.Module) -> Names:
+    """gpt-oss's names: all experts in one tensor, gate and up in turns."""
+    E = len(list(model.get_submodule("body.blocks.0.feedforward.part.experts").children()))
+    names: Table = {}
+    for part, theirs, first, step in (
+        ("gate", "gate_up_proj", 0, 2),
+        ("up", "gate_up_proj", 1, 2),
+        ("down", "down_proj", 0, 1),
+    ):
+        ours = f"feedforward.part.experts.{part}"
+        there = f"model.layers.{{i}}.mlp.experts.{theirs}"
+        names[f"{ours}.weight"] = (f"{there}#{{e}}", of_expert(E, True, first, step))
+        names[f"{ours}.bias"] = (f"{there}_bias#{{e}}", of_expert(E, False, first, step))
+    return (
+        LLAMA
+        | names
+        | {
+            "feedforward.part.router": "model.layers.{i}.mlp.router",
+            "attention.part.score.sinks": "model.layers.{i}.self_attn.sinks",
+        }
+    )
