@@ -1,7 +1,7 @@
 # `make book` builds the website, `make test` proves it. Both make .venv first if it is missing.
 .NOTPARALLEL:
 .PHONY: help book test serve notebooks lint unit nbval site-tests slow test-machines \
-        picture pdf slides cards set-repository lock clean env-book env-test
+        bench picture pdf slides cards set-repository lock clean env-book env-test
 
 PYTHON ?= python3
 WORKERS ?= 2
@@ -70,6 +70,10 @@ test-machines: env-test ## notebooks as other processors and thread counts would
 
 notebooks: env-test ## run notebooks and store their outputs (one: NOTEBOOK=book/01-….ipynb)
 	@$(RUN) tools/execute.py $(NOTEBOOK)
+
+bench: env-test ## time the module beside other implementations (some ten minutes on a quiet machine)
+	@for name in attention block models; do $(RUN) benchmarks/$$name.py; done
+	@$(RUN) benchmarks/tables.py
 
 serve: book ## build, then serve the website on this machine (PORT=8000)
 	@$(RUN) -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)

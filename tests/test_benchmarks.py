@@ -1,5 +1,7 @@
 """The benchmarks compare equals; and a block of ours costs no more than torch's layer."""
 
+import sys
+
 import pytest
 import torch
 
@@ -57,3 +59,47 @@ def test_written_out_attention_keeps_its_weights_and_the_fused_kernel_does_not(l
 def test_a_block_costs_no_more_than_torchs_layer(causal, load):
     found = load("block").measure(PreNorm, causal, B=8, T=128, width=128, heads=4, budget=3)
     assert found["torch"]["ratio"] < 1.25
+
+
+@pytest.fixture
+def models(load, monkeypatch):
+    """The comparison of whole models, at a size that takes no time."""
+    module = load("models")
+    monkeypatch.setattr(module, "SIZES", [(2, 5, 16, 2, 4)] * 2)
+    monkeypatch.setattr(module, "WRITTEN", (3, 4))
+    return module
+
+
+@pytest.mark.parametrize("name", ["transformers GPT-2", "transformers Llama"])
+def test_models_compute_and_write_the_same_or_nothing_is_measured(name, models, monkeypatch):
+    cases = list(models.RIVALS[name](budget=0))
+    assert [case["what"] for case in cases] == ["training step"] * 2 + ["4 tokens written"] * 2
+    assert all(case[name]["ratio"] > 0 for case in cases)
+    load = models.from_theirs
+
+    def spoiled(theirs):
+        ours = load(theirs)
+        torch.nn.init.zeros_(ours.body.norm.gain)
+        return ours
+
+    monkeypatch.setattr(models, "from_theirs", spoiled)
+    with pytest.raises(AssertionError, match="not close"):
+        next(models.RIVALS[name](budget=0))
+
+
+def test_nanogpts_block_and_model_compute_the_same(models, monkeypatch):
+    try:
+        models.nanogpt_module()
+    except FileNotFoundError:
+        pytest.skip("nanoGPT's model.py could not be downloaded")
+    cases = list(models.of_nanogpt(budget=0))
+    assert [case["what"] for case in cases] == ["block", "training step"] * 2
+    monkeypatch.setattr(models, "copy", lambda theirs, ours: None)
+    with pytest.raises(AssertionError, match="not close"):
+        next(models.of_nanogpt(budget=0))
+
+
+def test_a_rival_that_is_not_installed_is_said(models, monkeypatch):
+    monkeypatch.setitem(sys.modules, "x_transformers", None)
+    (case,) = models.of_x_transformers(budget=0)
+    assert case["what"].startswith("not installed: pip install x-transformers")

@@ -78,6 +78,14 @@ FILES = {
             for name, (size, sha256) in MULTI30K_FILES.items()
         ),
         File(
+            name="nanogpt/model.py",
+            address="https://raw.githubusercontent.com/karpathy/nanoGPT/3adf61e154c3fe3fca428ad6bc3818b27a3b8291/model.py",
+            size=16345,
+            sha256="7c01703240dbec5d554527dc666e35b3df8391d0b117fddc07afcf325a21d11c",
+            licence="MIT",
+            cite="Andrej Karpathy, nanoGPT, 2022, https://github.com/karpathy/nanoGPT",
+        ),
+        File(
             name="cifar10/cifar-10-python.tar.gz",
             address="https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
             size=170498071,
