@@ -2,8 +2,8 @@
 
     python benchmarks/block.py
 
-Forward and backward, one thread, float32, no dropout. torch's layer is measured with the same mask
-and, where that is causal, also with `is_causal=True`: it then leaves out what the mask hides.
+Forward and backward, one thread, float32, no dropout. Where attention is causal ours is given the
+pattern; torch's layer is measured with the mask alone, and with `is_causal=True` beside it.
 The result goes to benchmarks/block.json; a ratio is our time over torch's.
 """
 
@@ -15,7 +15,7 @@ from timing import compare
 from torch import nn
 from torch.testing import assert_close
 
-from attnbook import device
+from attnbook import device, patterns
 from attnbook.attention import MultiHeadAttention, causal_mask
 from attnbook.block import Block, PostNorm, PreNorm
 from attnbook.feedforward import MLP
@@ -44,10 +44,10 @@ def measure(way, causal, B, T, width, heads, budget) -> dict:
     """One size, one place of the norm, with or without a causal mask."""
     ours, theirs = both(way, width, heads)
     x = torch.randn(B, T, width)
-    mask = causal_mask(T) if causal else None
-    hidden = None if mask is None else ~mask
+    look = patterns.causal if causal else None
+    hidden = ~causal_mask(T) if causal else None
     forward = {
-        "attnbook": lambda: ours(x, mask),
+        "attnbook": lambda: ours(x, look),
         "torch": lambda: theirs(x, hidden),
         "torch, is_causal": lambda: theirs(x, hidden, is_causal=True),
     }
