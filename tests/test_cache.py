@@ -13,7 +13,6 @@ from attnbook.block import Block, CrossBlock, PreNorm
 from attnbook.cache import (
     CrossCache,
     KVCache,
-    MemoryCache,
     StaticCache,
     WindowCache,
     cache_of,
@@ -171,6 +170,25 @@ def test_a_long_prompt_is_let_go():
     assert cache.keys.untyped_storage().nbytes() == B * H * 2 * D * 4
 
 
+@settings(max_examples=40)
+@given(st.integers(1, 4), st.data())
+def test_a_window_counts_tokens_wherever_padding_stands(window, data):
+    """What a row's tokens give is what they give alone, and the cache forgets padding in time."""
+    layer, T = attention(local(window)), 12
+    rows = st.lists(st.booleans(), min_size=T - 5, max_size=T - 5)
+    there = torch.tensor([data.draw(rows) + [True] * 5 for _ in range(2)])
+    x, cache, outputs = torch.randn(2, T, 10, dtype=torch.float64), layer.cache(), []
+    where = (there.long().cumsum(-1) - 1).clamp(min=0)
+    with torch.no_grad():
+        for start, end in ((0, 4), (4, 7), (7, 8), (8, 12)):
+            named = {"mask": causal & padding(there[:, :end]), "positions": where[:, start:end]}
+            outputs.append(layer(x[:, start:end], cache=cache, **named))
+        for row in range(2):
+            alone = layer(x[row, there[row]][None], mask=causal)[0]
+            assert_close(torch.cat(outputs, 1)[row, there[row]], alone)
+    assert cache.length == T and cache.keys.shape[2] <= window - 1
+
+
 # -- fixed room --------------------------------------------------------------------------------
 
 
@@ -199,26 +217,7 @@ def test_fixed_room_is_cut_too_and_refuses_what_does_not_fit():
         StaticCache(8).append(*keys_and_values(9))
 
 
-# -- a memory ----------------------------------------------------------------------------------
-
-
-def test_the_keys_of_a_memory_are_made_once():
-    layer = MultiHeadAttention(10, 2)
-    x, memory = torch.randn(2, 3, 10), torch.randn(2, 5, 10)
-    mask = torch.rand(2, 1, 5) < 0.7
-    cache, calls = MemoryCache(), []
-    make = layer.project.keys
-    layer.project.keys = lambda memory: calls.append(1) or make(memory)
-    expected = layer(x, memory, mask)
-    calls.clear()
-    outputs = [layer(piece, memory, mask, cache) for piece in x.split(1, 1)]
-    assert_close(torch.cat(outputs, 1), expected)
-    assert len(calls) == 1
-    cache.select(torch.tensor([1, 1]))
-    again = layer(x[[1, 1]], memory[[1, 1]], mask[[1, 1]], cache)
-    assert_close(again, expected[[1, 1]])
-    with pytest.raises(ValueError, match="a memory is kept in a MemoryCache"):
-        layer(x, memory, cache=KVCache())
+# -- which kind -------------------------------------------------------------------------------
 
 
 def test_a_block_says_which_cache_it_needs():

@@ -14,13 +14,17 @@ from unchecked import as_readers_have_it, without_checks
 with without_checks():
     from attnbook.attention import Attention, MultiHeadAttention, length_mask
     from attnbook.block import Block, PreNorm, Stack
+    from attnbook.continued import Continued, translation
+    from attnbook.efficient.latent import LatentAttention
     from attnbook.feedforward import MLP
+    from attnbook.generate import generate
     from attnbook.masks import local
-    from attnbook.norms import LayerNorm
+    from attnbook.norms import LayerNorm, RMSNorm
     from attnbook.positions import Alibi, Sinusoidal
     from attnbook.projection import Projection
     from attnbook.recipes import bert, gpt2, llama, mixtral, vaswani_2017
     from attnbook.rotary import Rotary
+    from attnbook.search import beam_search
     from attnbook.step import once, step
     from attnbook.transformer import Embed, LanguageModel
 
@@ -140,6 +144,60 @@ def test_a_step_of_generation_compiles_once(name, tokens):
         read += [step(tokens[:, t : t + 1], caches) for t in range(2, T)]
         assert_close(torch.cat(read, 1), model(tokens), atol=1e-5, rtol=1e-5)
     assert len(count) == 1
+
+
+def latent():
+    torch.manual_seed(0)
+
+    def block():
+        part = LatentAttention(C, 3, 6, Rotary(2), RMSNorm(6))
+        return Block(PreNorm(part, LayerNorm(C)), PreNorm(MLP(C, 7), LayerNorm(C)))
+
+    return LanguageModel(Embed(V, C), Stack([block(), block()]), nn.Linear(C, V))
+
+
+@pytest.fixture
+def graphs():
+    """What was compiled so far, and the backend that takes note of it."""
+    found = []
+
+    def backend(graph, inputs):
+        found.append(graph)
+        return graph.forward
+
+    return found, backend
+
+
+@pytest.mark.parametrize(
+    ("name", "padded"),
+    [("gpt2", False), ("llama", True), ("alibi", True), ("patterned", True), ("latent", True)],
+)
+def test_writing_with_caches_of_fixed_room_compiles_the_prompt_and_one_step(
+    name, padded, tokens, graphs
+):
+    model, (found, backend) = lively((MODELS | {"latent": latent})[name]()), graphs
+    mask = length_mask(torch.tensor([2, 4])) if padded else None
+    prompts, caches = tokens[: 2 if padded else 1, :4], model.caches(room=9)
+    compiled = torch.compile(model, fullgraph=True, backend=backend, dynamic=False)
+    expected = generate(model, prompts, 6, mask=mask)
+    assert torch.equal(generate(Continued(compiled, caches, mask), prompts, 6), expected)
+    assert len(found) == 2
+    for _ in range(2):  # the same room for other texts: only the prompt's room is there by now
+        for cache in caches:
+            cache.cut(0)
+        assert torch.equal(generate(Continued(compiled, caches, mask), prompts, 6), expected)
+    assert len(found) == 3
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_searching_a_translation_compiles_the_first_step_and_another(beams, pair, graphs):
+    model, (found, backend) = translator(), graphs
+    start, how = torch.zeros(2, 1, dtype=torch.long), (1, 7, beams)
+    expected = beam_search(translation(model, *pair[:2]), start, *how)
+    model.decode = torch.compile(model.decode, fullgraph=True, backend=backend, dynamic=False)
+    caches = model.caches(room=8)
+    assert torch.equal(beam_search(translation(model, *pair[:2], caches), start, *how), expected)
+    assert expected.shape[1] > 2 and len(found) == 2
 
 
 class Twice(nn.Module):

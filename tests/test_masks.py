@@ -9,8 +9,12 @@ from attnbook.masks import (
     causal_mask,
     left_of,
     local,
+    own_count,
+    padding,
     pattern_mask,
+    prefix,
     table_of,
+    there_of,
 )
 
 
@@ -58,3 +62,38 @@ def test_what_stands_later_than_the_queries_is_hidden_in_a_room():
     for mask in (None, local(9)):
         expected = torch.arange(6) <= torch.tensor([[3], [4]])
         assert torch.equal(table_of(left_of(at, mask), at), expected)
+
+
+# two rows: three tokens with padding among them, and five tokens
+THERE = torch.tensor([[True, False, True, False, True], [True] * 5])
+
+
+def test_a_layers_pattern_counts_the_tokens_of_each_row():
+    mask = causal & padding(THERE)
+    own = own_count(mask)
+    assert own.tolist() == [[0, 0, 1, 1, 2], [0, 1, 2, 3, 4]]
+    at = Places(2, 5, 5, own=own)
+    table = table_of(left_of(at, mask, local(2)), at)[:, 0]
+    assert table[0, 4].tolist() == [False, False, True, False, True]  # 2 places, 1 token before
+    assert torch.equal(table[1], causal_mask(5) & pattern_mask(local(2), 5))
+    assert left_of(at, mask, local(5)) == mask  # nobody is further away
+
+
+def test_a_row_after_padding_is_that_row_alone_for_every_rule():
+    """The tokens of the first row, taken out, see what a row of three sees."""
+    mask = causal & padding(THERE)
+    at = Places(2, 5, 5, own=own_count(mask))
+    first = prefix(torch.tensor([2, 1]))
+    for pattern in (local(2), first, local(2) | first):
+        row = THERE[0]
+        found = table_of(left_of(at, mask, pattern), at)[0, 0][row][:, row]
+        alone = table_of(left_of(Places(2, 3, 3), causal, pattern), Places(2, 3, 3))
+        assert torch.equal(found, alone[0, 0] if alone.dim() == 4 else alone)
+
+
+def test_padding_is_found_in_what_is_said_together():
+    more = torch.tensor([[False, True, True, True, True], [True] * 5])
+    assert there_of(causal) is None and there_of(THERE) is None and own_count(None) is None
+    assert there_of(causal & (local(2) & padding(THERE))) is THERE
+    assert torch.equal(there_of(padding(THERE) & padding(more)), THERE & more)
+    assert there_of(causal | padding(THERE)) is None  # padding may be looked at, then

@@ -275,11 +275,13 @@ def test_rows_of_different_lengths_are_read_as_each_alone(name, side, tokens):
         assert_close(logits[row, there[row]], alone, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("room", [None, 9])
 @pytest.mark.parametrize("name", ROWS)
-def test_prompts_padded_on_the_left_go_on_with_a_cache(name, room, tokens):
-    model, lengths = lively(ROWS[name]()), [5, 3]
-    prompt = length_mask(torch.tensor(lengths)).flip(1)
+def test_padded_prompts_go_on_with_a_cache(name, room, side, tokens):
+    model, lengths = lively(ROWS[name]()), [5, 2]
+    prompt = length_mask(torch.tensor(lengths))
+    prompt = prompt.flip(1) if side == "left" else prompt
     caches = model.caches(room)
     there = nn.functional.pad(prompt, (0, 4 if room else 0), value=True)
     read = [model(tokens[:, :5], caches, there)]

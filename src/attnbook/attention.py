@@ -14,7 +14,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnbook.cache import Cache, KVCache, MemoryCache, StaticCache, WindowCache
+from attnbook.cache import Cache, KVCache, StaticCache, WindowCache, append_to, places
+from attnbook.kept import MemoryCache
 from attnbook.learned_scores import AdditiveScores as AdditiveScores  # other scores for `attend`
 from attnbook.learned_scores import MultiplicativeScores as MultiplicativeScores
 from attnbook.masks import Mask, Pattern, Places, as_pattern, left_of, table_of
@@ -154,8 +155,8 @@ class Attention(nn.Module):
             where = counted if positions is None else positions
             q, k = self.rotate(q, where), self.rotate(k, where)
         if memory is None and cache is not None:
-            k, v = cache.append(k, v)
-        at = places(x, k, cache)
+            k, v = append_to(cache, k, v, mask)
+        at = places(x, k, cache, mask)
         heads = self.mix(q, k, v, left_of(at, mask, self.pattern), at)
         heads = heads.transpose(1, 2).flatten(2)  # (B Tq H·Dv)
         return self.to_out(heads if self.gate is None else self.gate(heads, x))
@@ -244,9 +245,3 @@ class MultiHeadAttention(Attention):
             self.project.to_qkv = value
         else:
             super().__setattr__(name, value)
-
-
-def places(x: Tensor, k: Tensor, cache: Cache | MemoryCache | None) -> Places:
-    """Where the queries of `x` and the keys of one look stand."""
-    sizes = x.shape[0], x.shape[1], k.shape[2], x.device
-    return Places(*sizes) if cache is None else cache.places(*sizes)

@@ -1,58 +1,19 @@
 """The KV cache keeps keys and values of the past: a new token then asks only its own query."""
 
-from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from dataclasses import replace
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attnbook.masks import Places, at_least_one
-
-KeysAndValues = tuple[Float[Tensor, "B H Tk D"], Float[Tensor, "B H Tk Dv"]]
-
-
-@runtime_checkable
-class Kept(Protocol):
-    """What a layer keeps of the past, whatever it is.
-
-    `length` counts the positions seen so far: a number, or a tensor where it must not be read.
-    """
-
-    @property
-    def length(self) -> int | Int[Tensor, ""]:
-        """How many positions were seen so far."""
-
-    def select(self, rows: Int[Tensor, " N"]) -> None:
-        """Go on with these rows of the batch, in this order, as a search among beams does."""
-
-    def cut(self, length: int) -> None:
-        """Forget all positions but the first `length`: what was guessed and turned out wrong."""
-
-
-@runtime_checkable
-class Cache(Kept, Protocol):
-    """What an attention layer asks of its cache."""
-
-    def append(self, k: Float[Tensor, "B H T D"], v: Float[Tensor, "B H T Dv"]) -> KeysAndValues:
-        """Store the keys and values of T new positions; return those that may be looked at."""
-
-    def keep(self, make: Callable[[], KeysAndValues]) -> KeysAndValues:
-        """The keys and values of a memory, which `make` makes all at once."""
-
-    def total(self, T: int) -> int:
-        """How many keys a mask speaks of when T positions are new."""
-
-    def places(self, B: int, Tq: int, Tk: int, device: torch.device) -> Places:
-        """Where the last Tq queries and the Tk keys stand that `append` returned."""
-
-
-class OneByOne:
-    """A cache whose keys come one after the other: those of a memory it refuses."""
-
-    def keep(self, make: Callable[[], KeysAndValues]) -> KeysAndValues:
-        """Refused."""
-        raise ValueError("a memory is kept in a MemoryCache: its keys come all at once")
+from attnbook.kept import Cache as Cache
+from attnbook.kept import CrossCache as CrossCache
+from attnbook.kept import Kept as Kept
+from attnbook.kept import KeysAndValues as KeysAndValues
+from attnbook.kept import MemoryCache as MemoryCache
+from attnbook.kept import OneByOne as OneByOne
+from attnbook.masks import Mask, Places, at_least_one, own_count, there_of
+from attnbook.step import once
 
 
 class KVCache(OneByOne):
@@ -109,13 +70,19 @@ class WindowCache(KVCache):
         at_least_one("a window", window)
         self.window, self.spare = window, spare
 
-    def append(self, k: Float[Tensor, "B H T D"], v: Float[Tensor, "B H T Dv"]) -> KeysAndValues:
-        """Store T new positions; return them and the past that their windows can reach."""
+    def append(
+        self,
+        k: Float[Tensor, "B H T D"],
+        v: Float[Tensor, "B H T Dv"],
+        there: Bool[Tensor, "B all"] | None = None,
+    ) -> KeysAndValues:
+        """Store T new positions; return them and the past that their windows can reach. `there` is
+        False at padding, over all positions so far: so much more is kept as stands among tokens."""
         check_fit(self.keys, k)
         self.length += k.shape[2]
         if self.keys is not None and self.values is not None:
             k, v = torch.cat((self.keys, k), 2), torch.cat((self.values, v), 2)
-        gone = max(0, k.shape[2] - (self.window - 1 + self.spare))
+        gone = max(0, k.shape[2] - within_reach(there, self.window - 1 + self.spare))
         self.keys, self.values = k[:, :, gone:], v[:, :, gone:]
         if gone > self.window:  # a long prompt is let go, not only looked past
             self.keys, self.values = k[:, :, gone:].clone(), v[:, :, gone:].clone()
@@ -181,71 +148,28 @@ class StaticCache(OneByOne):
         self.length = torch.zeros_like(self.length) + length
 
 
-class MemoryCache:
-    """The keys and values of a memory that is looked at again and again: made once.
-
-    `length` counts nothing: what looks at a memory does not stand in it.
-    """
-
-    length = 0
-
-    def __init__(self) -> None:
-        self.kept: KeysAndValues | None = None
-
-    def keep(self, make: Callable[[], KeysAndValues]) -> KeysAndValues:
-        """What `make` returned the first time."""
-        if self.kept is None:
-            self.kept = make()
-        return self.kept
-
-    def append(self, k: Float[Tensor, "B H T D"], v: Float[Tensor, "B H T Dv"]) -> KeysAndValues:
-        """Refused: keys that come one after the other are no memory."""
-        raise ValueError("self-attention needs a KVCache: a MemoryCache keeps a memory's keys")
-
-    def total(self, T: int) -> int:
-        """A mask speaks of the memory's positions."""
-        return T
-
-    def places(self, B: int, Tq: int, Tk: int, device: torch.device) -> Places:
-        """As without a cache."""
-        return Places(B, Tq, Tk, device)
-
-    def select(self, rows: Int[Tensor, " N"]) -> None:
-        """Go on with these rows of the batch, in this order."""
-        if self.kept is not None:
-            self.kept = self.kept[0][rows], self.kept[1][rows]
-
-    def cut(self, length: int) -> None:
-        """A memory stays as it is."""
-
-
-class CrossCache:
-    """What a block of a decoder keeps: of its own past, and of the memory that it looks at."""
-
-    def __init__(self, own: Kept) -> None:
-        self.own, self.memory = own, MemoryCache()
-
-    @property
-    def length(self) -> int | Int[Tensor, ""]:
-        """How many of its own positions it has seen."""
-        return self.own.length
-
-    def select(self, rows: Int[Tensor, " N"]) -> None:
-        """Go on with these rows of the batch, in this order."""
-        self.own.select(rows)
-        self.memory.select(rows)
-
-    def cut(self, length: int) -> None:
-        """Forget all of its own positions but the first `length`."""
-        self.own.cut(length)
-
-
 def cache_of(part: nn.Module, room: int | None = None) -> Kept:
     """An empty cache of the kind that the first layer needs, inside of a part, that says so."""
     for inner in part.modules():
         if callable(make := getattr(inner, "cache", None)):
             return make(room)
     return KVCache() if room is None else StaticCache(room)
+
+
+def append_to(cache: Cache, k: Tensor, v: Tensor, mask: Mask | None) -> tuple[Tensor, Tensor]:
+    """Store new keys and values; a window's cache is told which are padding, not to keep those in
+    the place of tokens."""
+    if isinstance(cache, WindowCache):
+        return cache.append(k, v, there_of(mask))
+    return cache.append(k, v)
+
+
+def places(x: Tensor, k: Tensor, cache: Cache | MemoryCache | None, mask: Mask | None) -> Places:
+    """Where the queries of `x` and the keys of one look stand."""
+    sizes = x.shape[0], x.shape[1], k.shape[2], x.device
+    at = Places(*sizes) if cache is None else cache.places(*sizes)
+    own = own_count(mask)
+    return at if own is None else replace(at, own=own)
 
 
 def check_fit(store: Tensor | None, k: Tensor) -> None:
@@ -273,3 +197,16 @@ def grown(store: Tensor | None, like: Tensor, length: int) -> Tensor:
     if store is not None:
         larger[:, :, : store.shape[2]] = store
     return larger
+
+
+def within_reach(there: Bool[Tensor, "B all"] | None, count: int) -> int:
+    """How many of the last places hold the last `count` tokens of every row."""
+    if there is None or there.shape[-1] <= count:
+        return count
+
+    def places() -> int:
+        last = there.flip(-1)
+        wanted = last & (last.long().cumsum(-1) <= count)
+        return int((wanted * torch.arange(1, last.shape[-1] + 1, device=last.device)).amax())
+
+    return max(count, once(("reach", there, count), places))

@@ -60,15 +60,15 @@ class FlexScore(Score):
         bias = self.bias(at)
         if self.cap is None and bias is None:
             return None
-        return lambda score, b, h, i, j: changed(score, self.cap, bias, (h, i, j))
+        return lambda score, b, h, i, j: changed(score, self.cap, bias, (b, h, i, j))
 
 
 def changed(
-    score: Tensor, cap: float | None, bias: Tensor | None, where: tuple[Tensor, Tensor, Tensor]
+    score: Tensor, cap: float | None, bias: Tensor | None, where: tuple[Tensor, ...]
 ) -> Tensor:
-    """One score, bent by the cap, and the bias of its head, query and key added."""
+    """One score, bent by the cap, and the bias of its (sequence,) head, query and key added."""
     score = score if cap is None else cap * torch.tanh(score / cap)
-    return score if bias is None else score + bias[where]
+    return score if bias is None else score + bias[where[-bias.dim() :]]
 
 
 def blocks_of(pattern: Pattern, at: Places) -> BlockMask:

@@ -4,13 +4,19 @@ Every function takes logits or a callable that returns them; none knows what the
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import reduce
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+from attnbook.continued import Continued
+from attnbook.prompts import Ends, Stop, check_length, check_prompt, check_room
+from attnbook.search import beam_search as beam_search  # taught as another way to write
+from attnbook.search import greedy_search as greedy_search
+from attnbook.search import penalty as penalty
 
 Logits = Float[Tensor, "B V"]
 
@@ -79,7 +85,6 @@ def sample(
     return choose
 
 
-@torch.no_grad()
 def generate(
     model: Any,
     tokens: Int[Tensor, "B T"],
@@ -87,110 +92,76 @@ def generate(
     choose: Callable[[Logits], Int[Tensor, " B"]] = greedy,
     cached: bool = True,
     window: int | None = None,
-) -> Int[Tensor, "B T+{steps}"]:
+    **rows: Any,
+) -> Int[Tensor, "B L"]:
     """`tokens` and `steps` more, each chosen from the logits after the last one.
 
     `model(tokens)` gives logits. Cached, the past is not computed again: `model.caches()` starts an
     empty cache, `model(new, caches)` fills it. A model that has learned so many positions and no
     more reads the last `window` tokens only, anew in each step: all of them move by one place.
-    With dropout, call `eval()` first.
+    With dropout, call `eval()` first. `rows` (mask, end, pad) are explained by `stream`.
     """
-    check_length(model, tokens, steps, window)
-    caches = model.caches() if cached and window is None else None
-    new = tokens
-    for _ in range(steps):
-        if caches is None:
-            logits = model(tokens if window is None else tokens[:, -window:])
-        else:
-            logits = model(new, caches)
-        new = choose(logits[:, -1])[:, None]
-        tokens = torch.cat((tokens, new), 1)
-    return tokens
+    new = list(stream(model, tokens, steps, choose, cached, window, **rows))
+    return torch.cat((tokens, *(token[:, None] for token in new)), 1)
 
 
-def check_length(model: Any, tokens: Tensor, steps: int, window: int | None) -> None:
-    """Raise a ValueError unless the model can read all that `generate` is going to show it."""
-    T, limit = tokens.shape[1], getattr(model, "limit", None)
-    if T < 1 or steps < 0:
-        raise ValueError(f"needs at least 1 token and 0 steps to go on; got {T} and {steps}")
-    if window is not None and window < 1:
-        raise ValueError(f"a window shows at least 1 token; got {window}")
-    shown = T + steps - 1 if window is None else window  # the last token is only written
-    if limit is not None and shown > limit:
-        raise ValueError(
-            f"{T} tokens and {steps} steps: the model would read {shown} tokens, it has learned "
-            f"{limit} positions; with window={limit} it forgets what is further back"
-        )
+def stream(
+    model: Any,
+    tokens: Int[Tensor, "B T"],
+    steps: int,
+    choose: Callable[[Logits], Int[Tensor, " B"]] = greedy,
+    cached: bool = True,
+    window: int | None = None,
+    mask: Bool[Tensor, "B T"] | None = None,
+    end: Ends | None = None,
+    pad: int | None = None,
+) -> Iterator[Int[Tensor, " B"]]:
+    """The tokens that `generate` appends, one of each row at a time, as soon as they are chosen.
 
-
-@torch.no_grad()
-def greedy_search(
-    next_logits: Callable[[Int[Tensor, "B T"]], Logits],
-    start: Int[Tensor, "B T"],
-    end: int,
-    limit: int,
-) -> Int[Tensor, "B L"]:
-    """Append the most likely token until every row has its `end`, at most `limit` times.
-
-    Returns what was appended; a row holds `end` only after its first one.
+    Prompts of different lengths are padded, on either side: `mask` is True at their tokens. A row
+    stops after its `end`: a token, any of a set, or a tensor of one per row; from then on it holds
+    `pad`, or its stop token again, and when all rows have stopped, so does this. To break off and
+    go on later, hand over `Continued(model, model.caches(), mask)` in place of the model: of
+    `tokens`, prompt and what was written, it reads only what it has not read.
     """
-    if limit < 1:
-        raise ValueError(f"needs a limit of at least 1 token; got {limit}")
-    tokens, done = start, torch.zeros_like(start[:, 0], dtype=torch.bool)
-    for _ in range(limit):
-        new = next_logits(tokens).argmax(-1).masked_fill(done, end)
-        tokens, done = torch.cat((tokens, new[:, None]), 1), done | (new == end)
-        if done.all():
-            break
-    return tokens[:, start.shape[1] :]
+    check_prompt(tokens)
+    read = reading(model, cached, window, mask)
+    T = read.longest(tokens)
+    check_length(T, steps, read.window, read.limit)
+    check_room(T, steps, read.room)
+    stop = Stop(end, len(tokens), pad, tokens.device)
+    return written(read, tokens, steps, choose, stop)
 
 
-@torch.no_grad()
-def beam_search(
-    next_logits: Callable[[Int[Tensor, "N T"]], Float[Tensor, "N V"]],
-    start: Int[Tensor, "B T"],
-    end: int,
-    limit: int,
-    beams: int = 4,
-    alpha: float = 0.6,
-) -> Int[Tensor, "B L"]:
-    """Keep the `beams` likeliest beginnings instead of one; return the best of them at the end.
-
-    `next_logits` is given all beginnings as rows: sentence b's are b·beams to b·beams + beams − 1.
-    They are ranked by log p / ((5 + L)/6)^alpha, where L counts their tokens, `end` too. Wu et al.
-    2016, equation 14. Otherwise as `greedy_search`.
-    """
-    if beams < 1 or limit < 1:
-        raise ValueError(f"needs at least 1 beam and a limit of at least 1; got {beams}, {limit}")
-    B, T = start.shape
-    row = torch.arange(B, device=start.device)[:, None]
-    tokens = start[:, None].expand(B, beams, T)
-    log_p = torch.full((B, beams), -torch.inf, device=start.device)
-    log_p[:, 0] = 0.0  # the copies of the start are one beginning, not several
-    length, done = torch.zeros_like(log_p), torch.zeros_like(log_p, dtype=torch.bool)
-    for _ in range(limit):
-        step = next_logits(tokens.flatten(0, 1)).log_softmax(-1).unflatten(0, (B, beams))
-        step = torch.where(done[..., None], only(end, step), step)
-        longer, length = log_p[..., None] + step, length + ~done  # longer: (B beams V)
-        score = longer / penalty(length, alpha)[..., None]
-        best = score.flatten(1).topk(beams).indices  # of all beginnings with all next tokens
-        origin, new = best // step.shape[-1], best % step.shape[-1]
-        tokens = torch.cat((tokens[row, origin], new[..., None]), -1)
-        log_p, length = longer.flatten(1).gather(1, best), length.gather(1, origin)
-        done = done.gather(1, origin) | (new == end)
-        if done.all():
-            break
-    winner = (log_p / penalty(length, alpha)).argmax(1)
-    return tokens[row[:, 0], winner, T:]
+def reading(
+    model: Any, cached: bool, window: int | None, mask: Bool[Tensor, "B T"] | None
+) -> Continued:
+    """What reads the tokens and says what comes next: made of a model, or as it was given."""
+    if isinstance(model, Continued):
+        if window is not None or mask is not None:
+            raise ValueError("mask and window belong to the Continued that was given")
+        return model
+    if not cached or window is not None:
+        return Continued(model, None, mask, window)
+    if not hasattr(model, "caches"):
+        raise ValueError(f"a {type(model).__name__} has no caches(): say cached=False")
+    return Continued(model, model.caches(), mask)
 
 
-def only(end: int, like: Float[Tensor, "B N V"]) -> Float[Tensor, "B N V"]:
-    """Log probabilities after a finished sentence: `end` again, for certain."""
-    log_p = torch.full_like(like, -torch.inf)
-    log_p[..., end] = 0.0
-    return log_p
-
-
-def penalty(length: Tensor, alpha: float) -> Tensor:
-    """What log probabilities are divided by, so that short sequences do not win by being short."""
-    return ((5 + length) / 6) ** alpha
+def written(
+    read: Callable[[Tensor], Logits],
+    tokens: Int[Tensor, "B T"],
+    steps: int,
+    choose: Callable[[Logits], Int[Tensor, " B"]],
+    stop: Stop,
+) -> Iterator[Int[Tensor, " B"]]:
+    """The tokens that are chosen after `tokens`, until all rows have stopped."""
+    for step in range(steps):
+        logits = read(tokens)
+        if step == 0:
+            stop.check(logits.shape[-1])
+        new = stop(choose(logits))
+        tokens = torch.cat((tokens, new[:, None]), 1)
+        yield new
+        if stop.all():
+            return

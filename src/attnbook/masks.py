@@ -2,11 +2,15 @@
 
 A table says it for each pair; a pattern is a rule, combined with others by `&` and `|`. What
 forbids nothing at the sizes at hand is dropped, plain `causal` is told to torch's kernel by one
-word, and another pattern becomes a table, once for all layers of a step.
+word, and another pattern becomes a table, once for all layers of a step. Where a mask hides
+padding, a layer's own pattern counts the tokens of each row, wherever its padding stands.
 """
 
+from dataclasses import dataclass
+from functools import reduce
+
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from attnbook.patterns import Causal as Causal
@@ -33,9 +37,60 @@ from attnbook.text_patterns import padding as padding
 from attnbook.text_patterns import prefix as prefix
 
 
-def left_of(at: Places, *masks: Mask | Rule | None) -> Mask | None:
-    """What masks and patterns say together at these places; None if they forbid nothing."""
-    given = [mask for mask in masks if mask is not None]
+@dataclass(frozen=True)
+class counted(Pattern):
+    """A rule that counts the tokens of each row: `own` is every place's number among them."""
+
+    pattern: Pattern
+    own: Int[Tensor, "B places"]
+    by_row = True
+
+    @property
+    def reach(self) -> int | None:
+        return self.pattern.reach
+
+    def check(self, B: int, H: int, Tq: int, Tk: int) -> None:
+        self.pattern.check(B, H, Tq, Tk)
+
+    def __call__(self, i: Tensor, j: Tensor, b: Tensor | None = None) -> Bool[Tensor, "..."]:
+        i, j = self.own[b, i], self.own[b, j]
+        return self.pattern(i, j, b) if self.pattern.by_row else self.pattern(i, j)
+
+    def within(self, at: Places) -> "Pattern | None":
+        left = self.pattern.within(at)  # own numbers are never further apart than the places
+        return None if left is None else counted(left, self.own)
+
+
+def in_rows(pattern: Mask | Rule, own: Int[Tensor, "B places"] | None) -> Pattern:
+    """The rule as each row counts its own tokens, if it is a rule, and if rows differ."""
+    pattern = as_pattern(pattern)
+    return pattern if own is None or not pattern.is_rule else counted(pattern, own)
+
+
+def there_of(mask: Mask | Rule | None) -> Bool[Tensor, "B Tk"] | None:
+    """True at tokens, False at padding, over all keys; None if the mask hides no padding."""
+    if isinstance(mask, padding):
+        return mask.there
+    if isinstance(mask, both):
+        found = [there for there in map(there_of, mask.patterns) if there is not None]
+        return reduce(torch.logical_and, found) if found else None
+    return None
+
+
+def own_count(mask: Mask | Rule | None) -> Int[Tensor, "B Tk"] | None:
+    """Each place's number among the tokens of its row, padding not counted, made once for all
+    layers of a step; None if the mask hides no padding."""
+    there = there_of(mask)
+    if there is None:
+        return None
+    return once(("own", there), lambda: (there.long().cumsum(-1) - 1).clamp(min=0))
+
+
+def left_of(at: Places, mask: Mask | Rule | None, *patterns: Mask | Rule | None) -> Mask | None:
+    """What a mask and a layer's own patterns say together at these places; None if they forbid
+    nothing."""
+    own = [in_rows(pattern, at.own) for pattern in patterns if pattern is not None]
+    given = [*([] if mask is None else [mask]), *own]
     if at.start is not None:  # keys that are not written yet stand later than every query
         given.append(causal)
     if len(given) == 1 and isinstance(given[0], Tensor):

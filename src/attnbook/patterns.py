@@ -24,7 +24,8 @@ class Places:
     """Where the B × Tq queries and Tk keys of one look stand in their sequences.
 
     The keys stand at `first`, `first` + 1, …; the queries at `start`, `start` + 1, …, or, without
-    `start`, at the last of the keys' places.
+    `start`, at the last of the keys' places. Where rows have padding, `own` says for each place its
+    number among the tokens of its row, for what counts distances.
     """
 
     B: int
@@ -33,6 +34,7 @@ class Places:
     device: torch.device | None = None
     first: int = 0
     start: Int[Tensor, ""] | None = None
+    own: Int[Tensor, "B places"] | None = None
 
     @property
     def i(self) -> Int[Tensor, "Tq 1"]:

@@ -38,7 +38,7 @@ class Score(nn.Module):
         self,
         q: Float[Tensor, "B H Tq D"],
         k: Float[Tensor, "B H Tk D"],
-        bias: Float[Tensor, "#H #Tq #Tk"] | None = None,
+        bias: Float[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "B H Tq Tk"]:
         """Written out: every score, as `attend` needs them."""
         scores = q @ k.mT / math.sqrt(q.shape[-1]) if self.scale is None else q @ k.mT * self.scale
@@ -50,10 +50,14 @@ class Score(nn.Module):
         """A logit for each head, beside its scores."""
         return None if self.sinks is None else self.sinks[:, None, None]
 
-    def bias(self, at: Places) -> Float[Tensor, "#H #Tq #Tk"] | None:
-        """What is known about each pair beforehand, such as its distance."""
+    def bias(self, at: Places) -> Float[Tensor, "..."] | None:
+        """What is known about each pair beforehand, such as its distance: (H, Tq, Tk), or
+        (B, H, Tq, Tk) where rows have padding and count their own tokens."""
         if self.relative is None:
             return None
+        if at.own is not None:
+            rows = zip(at.own[:, at.i[:, 0]], at.own[:, at.j], strict=True)
+            return torch.stack([self.relative(i, j) for i, j in rows])
         return self.relative(at.Tq, at.Tk) if at.start is None else self.relative(at.i[:, 0], at.j)
 
     def fused(
@@ -84,7 +88,7 @@ class Score(nn.Module):
                 else F.pad(mask.expand(*mask.shape[:-1], at.Tk), (0, 1), value=True)
             )
         if bias is not None:  # torch's fast kernels take masks with 2 axes or 4, not with 3
-            bias = bias.unsqueeze(0).to(q.dtype)
+            bias = (bias if bias.dim() == 4 else bias.unsqueeze(0)).to(q.dtype)
             mask = bias if mask is None else bias.masked_fill(~mask, -math.inf)
         grouped = q.shape[1] > k.shape[1]
         if grouped and mask is not None:

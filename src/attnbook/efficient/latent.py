@@ -4,8 +4,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attnbook.attention import Attention, places
-from attnbook.cache import Cache
+from attnbook.attention import Attention
+from attnbook.cache import Cache, append_to, places
 from attnbook.masks import Mask, left_of
 from attnbook.rotary import Rotary
 
@@ -88,11 +88,11 @@ class MLA(Attention):
             where = start if positions is None else positions
             q_turned, turned = self.rotate(q_turned, where), self.rotate(turned, where)
         if cache is not None:
-            latent, turned = cache.append(latent, turned)
+            latent, turned = append_to(cache, latent, turned, mask)
         k, v = self.project.keys(latent)
         q = torch.cat((q, q_turned), -1)
         k = torch.cat((k, turned.expand(-1, self.heads, -1, -1)), -1)
-        at = places(x, k, cache)
+        at = places(x, k, cache, mask)
         heads = self.mix(q, k, v, left_of(at, mask, self.pattern), at)
         heads = heads.transpose(1, 2).flatten(2)  # (B Tq H·Dv)
         return self.to_out(heads if self.gate is None else self.gate(heads, x))

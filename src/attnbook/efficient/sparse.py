@@ -13,7 +13,18 @@ from torch.nn import functional as F
 
 from attnbook.attention import attend
 from attnbook.cache import Kept, WindowCache, cache_of
-from attnbook.masks import Mask, Pattern, Rule, as_pattern, at_least_one, both, causal, local
+from attnbook.masks import (
+    Mask,
+    Pattern,
+    Rule,
+    as_pattern,
+    at_least_one,
+    both,
+    causal,
+    in_rows,
+    local,
+    own_count,
+)
 from attnbook.masks import either as either  # taught together with those below
 from attnbook.masks import pattern_mask as pattern_mask
 
@@ -67,7 +78,8 @@ class Sparse(nn.Module):
         **where: Int[Tensor, "..."],
     ) -> Float[Tensor, "B Tq C"]:
         """As the attention; `mask` allows less still."""
-        allowed = self.pattern if mask is None else self.pattern & mask
+        own = in_rows(self.pattern, own_count(mask))
+        allowed = own if mask is None else own & mask
         named = where if memory is None else {"memory": memory, **where}
         return self.attention(x, mask=allowed, cache=cache, **named)
 

@@ -113,7 +113,7 @@ class GatedDelta(nn.Module):
 
         Order is known without `positions`.
         """
-        x = hide_padding(x, mask)
+        x = hide_padding(x, mask, cache)
         q, k, v = self.project(x, cache)
         beta = self.largest * torch.sigmoid(wide(self.to_strength(x))).mT
         log_decay = None if self.decay is None else self.decay(x)

@@ -84,23 +84,29 @@ class ShortConvolution(nn.Module):
         return F.conv1d(x, self.weight[:, None], self.bias, groups=len(self.weight)).mT
 
 
-def hide_padding(x: Float[Tensor, "B T C"], mask: Mask | None) -> Float[Tensor, "B T C"]:
+def hide_padding(
+    x: Float[Tensor, "B T C"], mask: Mask | None, cache: StateCache | None = None
+) -> Float[Tensor, "B T C"]:
     """`x` with zeros where there is padding, for a layer that sees all of the past by its nature.
 
     `mask` may be causal, or None, and hide padding; ValueError if it would hide other positions.
+    With a `cache`, x goes on where that is; else it is the last that the mask speaks of.
     """
-    there = tokens_there(mask, x.shape[1])
-    return x if there is None else x * there[..., None]
+    there, T = tokens_there(mask), x.shape[1]
+    if there is None:
+        return x
+    start = there.shape[1] - T if cache is None else cache.length
+    return x * there[:, start : start + T, None]
 
 
-def tokens_there(mask: Mask | None, T: int) -> Bool[Tensor, "B T"] | None:
-    """True at tokens, False at padding, of the last T; None if the mask hides no padding."""
+def tokens_there(mask: Mask | None) -> Bool[Tensor, "B all"] | None:
+    """True at tokens, False at padding; None if the mask hides no padding."""
     if mask is None or isinstance(mask, Causal) or (isinstance(mask, Tensor) and mask.dim() == 2):
         return None  # a table for all rows alike can only be the causal one
     if isinstance(mask, padding):
-        return mask.there[:, -T:]
+        return mask.there
     if isinstance(mask, both):
-        all_rows = (tokens_there(pattern, T) for pattern in mask.patterns)
+        all_rows = (tokens_there(pattern) for pattern in mask.patterns)
         hidden = [there for there in all_rows if there is not None]
         return torch.stack(hidden).all(0) if hidden else None
     raise ValueError(

@@ -83,9 +83,10 @@ class Mamba2(nn.Module):
 
         Order is known without `positions`.
         """
-        x = hide_padding(x, mask)
+        x = hide_padding(x, mask, cache)
         gate, mixed, steps = self.to_parts(x).split(self.parts, -1)
-        mixed = hide_padding(F.silu(self.convolve(mixed, cache)), mask)  # its bias fills padding
+        mixed = F.silu(self.convolve(mixed, cache))
+        mixed = hide_padding(mixed, mask, cache)  # the convolution's bias fills padding
         v, k, q = (wide(part) for part in mixed.split(self.mixed, -1))
         q, k = (self.by_head(part, self.groups) for part in (q, k))
         v, steps = self.by_head(v, self.heads), F.softplus(wide(steps) + self.shift).mT

@@ -35,7 +35,7 @@ class MinGRU(nn.Module):
         Order is known without `positions`.
         """
         z, candidate = torch.sigmoid(self.to_gate(x)), self.to_candidate(x)
-        z = hide_padding(z, mask)  # where nothing is, nothing changes
+        z = hide_padding(z, mask, cache)  # where nothing is, nothing changes
         h = self.scan(1 - z, z * candidate, None if cache is None else cache.state)
         if cache is not None:
             cache.went_on(x.shape[1], h[:, -1])

@@ -1,0 +1,103 @@
+"""Searching for a likely sequence: the likeliest token each time, or the likeliest beginnings."""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from attnbook.prompts import check_numbers, check_prompt, check_tokens
+
+Logits = Float[Tensor, "N V"]
+
+
+@torch.no_grad()
+def greedy_search(
+    next_logits: Callable[[Int[Tensor, "B T"]], Logits],
+    start: Int[Tensor, "B T"],
+    end: int,
+    limit: int,
+) -> Int[Tensor, "B L"]:
+    """Append the most likely token until every row has its `end`, at most `limit` times.
+
+    Returns what was appended; a row holds `end` only after its first one.
+    """
+    check_search(start, limit)
+    tokens, done = start, torch.zeros_like(start[:, 0], dtype=torch.bool)
+    for _ in range(limit):
+        new = checked(next_logits(tokens), end).argmax(-1).masked_fill(done, end)
+        tokens, done = torch.cat((tokens, new[:, None]), 1), done | (new == end)
+        if done.all():
+            break
+    return tokens[:, start.shape[1] :]
+
+
+@torch.no_grad()
+def beam_search(
+    next_logits: Callable[[Int[Tensor, "N T"]], Float[Tensor, "N V"]],
+    start: Int[Tensor, "B T"],
+    end: int,
+    limit: int,
+    beams: int = 4,
+    alpha: float = 0.6,
+) -> Int[Tensor, "B L"]:
+    """Keep the `beams` likeliest beginnings instead of one; return the best of them at the end.
+
+    `next_logits` is given all beginnings as rows: sentence b's are b·beams to b·beams + beams − 1;
+    if it has a `select(rows)`, as `Continued`, it is told which of them are gone on with. They are
+    ranked by log p / ((5 + L)/6)^alpha, where L counts their tokens, `end` too. Wu et al. 2016,
+    equation 14. Otherwise as `greedy_search`.
+    """
+    check_search(start, limit, beams)
+    B, T = start.shape
+    row = torch.arange(B, device=start.device)[:, None]
+    tokens = start[:, None].expand(B, beams, T)
+    log_p = torch.full((B, beams), -torch.inf, device=start.device)
+    log_p[:, 0] = 0.0  # the copies of the start are one beginning, not several
+    length, done = torch.zeros_like(log_p), torch.zeros_like(log_p, dtype=torch.bool)
+    for _ in range(limit):
+        step = checked(next_logits(tokens.flatten(0, 1)), end).log_softmax(-1)
+        step = step.unflatten(0, (B, beams))
+        step = torch.where(done[..., None], only(end, step), step)
+        longer, length = log_p[..., None] + step, length + ~done  # longer: (B beams V)
+        score = longer / penalty(length, alpha)[..., None]
+        best = score.flatten(1).topk(beams).indices  # of all beginnings with all next tokens
+        origin, new = best // step.shape[-1], best % step.shape[-1]
+        tokens = torch.cat((tokens[row, origin], new[..., None]), -1)
+        log_p, length = longer.flatten(1).gather(1, best), length.gather(1, origin)
+        done = done.gather(1, origin) | (new == end)
+        if done.all():
+            break
+        if hasattr(next_logits, "select"):  # caches go with the beginnings that are kept
+            next_logits.select((row * beams + origin).flatten())
+    winner = (log_p / penalty(length, alpha)).argmax(1)
+    return tokens[row[:, 0], winner, T:]
+
+
+def only(end: int, like: Float[Tensor, "B N V"]) -> Float[Tensor, "B N V"]:
+    """Log probabilities after a finished sentence: `end` again, for certain."""
+    log_p = torch.full_like(like, -torch.inf)
+    log_p[..., end] = 0.0
+    return log_p
+
+
+def penalty(length: Tensor, alpha: float) -> Tensor:
+    """What log probabilities are divided by, so that short sequences do not win by being short."""
+    return ((5 + length) / 6) ** alpha
+
+
+def check_search(start: Tensor, limit: int, beams: int | None = None) -> None:
+    """Raise a ValueError unless a search has where to begin, and room for beams and tokens."""
+    check_prompt(start)
+    if beams is not None and (beams < 1 or limit < 1):
+        raise ValueError(f"needs at least 1 beam and a limit of at least 1; got {beams}, {limit}")
+    if limit < 1:
+        raise ValueError(f"needs a limit of at least 1 token; got {limit}")
+    if not start.shape[1]:
+        raise ValueError("a search goes on from at least 1 token; got none")
+
+
+def checked(logits: Logits, end: int) -> Logits:
+    """The logits, or a ValueError if some are no numbers, or if `end` is not among the tokens."""
+    check_tokens([end], logits.shape[-1])
+    return check_numbers(logits)
