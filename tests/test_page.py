@@ -9,6 +9,7 @@ from pathlib import Path
 import measured_tables
 import nbformat
 import normal_form
+import numpy as np
 import pytest
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
@@ -19,6 +20,8 @@ from attnbook.measured import measured
 ROOT = Path(__file__).parents[1]
 pytest.importorskip("myst_nb")
 sys.path.append(str(ROOT / "book/_ext"))
+import light_pictures  # noqa: E402
+import used_styles  # noqa: E402
 from sphinx.application import Sphinx  # noqa: E402
 from sphinx.errors import ExtensionError  # noqa: E402
 
@@ -36,6 +39,7 @@ CONFIG = {
         "opening",
         "measured_numbers",
         "page_html",
+        "light_pictures",
     ],
     "myst_enable_extensions": ["colon_fence"],
     "nb_execution_mode": "off",
@@ -300,6 +304,61 @@ def test_a_figure_has_its_size_before_it_is_there(page):
     sizes = [(image["width"], image["height"]) for image in page.select("figure img")]
     assert sizes == [("100", "50"), ("90", "60")]
     assert [image.get("loading") for image in page.select("figure img")] == [None, "lazy"]
+
+
+def test_a_plot_is_sent_as_webp_with_every_dot_as_it_was(page, site):
+    sources = [image["src"] for image in page.select("figure img")]
+    assert all(source.endswith(".webp") for source in sources)
+    for source, size in zip(sources, [(200, 100), (90, 60)], strict=True):
+        with Image.open(site / "book" / source) as shown:
+            assert shown.size == size and shown.convert("RGB").getcolors() == [
+                (size[0] * size[1], (255, 255, 255))
+            ]
+    assert not list((site / "_images").glob("*.png"))
+
+
+def test_a_photograph_keeps_its_dots_and_nearly_its_colours(tmp_path):
+    rng = np.random.default_rng(0)
+    rows, columns = np.mgrid[0:200, 0:300]
+    smooth = 120 + 60 * np.sin(rows / 23)[..., None] * np.cos(columns / 31)[..., None]
+    dots = (smooth + rng.normal(0, 4, (200, 300, 3))).clip(0, 255).astype(np.uint8)
+    Image.fromarray(dots).save(tmp_path / "it.png")
+    assert light_pictures.lighter(tmp_path / "it.png", tmp_path / "it.webp")
+    shown = np.asarray(Image.open(tmp_path / "it.webp").convert("RGB")).astype(float)
+    assert shown.shape == dots.shape and np.sqrt(((shown - dots) ** 2).mean()) < 4
+    assert (tmp_path / "it.webp").stat().st_size < (tmp_path / "it.png").stat().st_size / 2
+
+
+def test_a_picture_that_would_not_get_lighter_stays_as_it_is(tmp_path):
+    Image.new("L", (1, 1)).save(tmp_path / "it.png")
+    heavy = (tmp_path / "it.png").stat().st_size
+    changed = light_pictures.lighter(tmp_path / "it.png", tmp_path / "it.webp")
+    assert changed == (tmp_path / "it.webp").exists()
+    assert not changed or (tmp_path / "it.webp").stat().st_size < heavy
+    assert not list(tmp_path.glob("*.draft"))
+
+
+SHEET = """@charset "utf-8"; /* {.gone} */ :root { --a: url(data:x;y) }
+.kept > a:not(.gone), .gone .kept { color: red; content: "}" } .gone{color:blue}
+.made-by-script:hover { top: 0 } :is(.gone, p) { left: 0 }
+@media print { .gone { top: 1px } @supports (top: 0) { .kept { top: 2px } } }
+@media screen { .gone { top: 3px } } @font-face { font-family: X; src: url("x.woff") }
+[data-x=".gone"] { top: 4px } .sd\\:col { top: 5px }"""
+
+
+def test_of_a_style_sheet_the_rules_stay_that_something_on_the_site_needs(tmp_path):
+    (tmp_path / "_static").mkdir()
+    (tmp_path / "_static/x.js").write_text('node.className = "made-by-" + what')
+    (tmp_path / "a.html").write_text('<p class="kept other">')
+    known = used_styles.classes(tmp_path)
+    assert known("kept") and known("made-by-script") and not known("gone")
+    said = used_styles.used(SHEET, known)
+    assert said.startswith('@charset "utf-8";:root{--a: url(data:x;y)}')
+    assert '.kept > a:not(.gone){color: red; content: "}"}' in said
+    assert "@media print{@supports (top: 0){.kept{top: 2px}}}" in said and "3px" not in said
+    assert "blue" not in said and ".gone .kept" not in said
+    for kept in (".made-by-script:hover", ":is(.gone, p)", "@font-face", '[data-x=".gone"]', "5px"):
+        assert kept in said, kept
 
 
 WRONG = [

@@ -17,6 +17,7 @@ from toc import pages
 ROOT = Path(__file__).parents[1]
 SITE = Path(os.environ.get("ATTNBOOK_SITE", ROOT / "_build/html"))
 CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))
+FORMULAS = CONFIG["sphinx"]["config"]["mathjax3_config"]["loader"]["load"]
 FILES = pages(ROOT)
 CHAPTERS = [file for file in FILES if re.match(r"book/\d\d-", file)]
 LABS = [file for file in FILES if file.startswith("labs/student/")]
@@ -283,8 +284,8 @@ def test_only_written_chapters_are_linked_from_the_landing_page():
 
 
 def test_a_formula_can_be_set_without_a_network():
-    mathjax = SITE / "_static/mathjax"
-    assert (mathjax / "tex-chtml.js").exists()
+    mathjax, parts = SITE / "_static/mathjax", ["startup", "ui/menu", *FORMULAS]
+    assert all((mathjax / f"{part}.js").exists() for part in parts)
     assert len(list((mathjax / "output/chtml/fonts/woff-v2").glob("*.woff"))) == 23
     assert (mathjax / "input/tex/extensions/boldsymbol.js").exists()
 

@@ -1,10 +1,10 @@
 """What readers take with them: slides, the printed book, a shared link, a reference to cite."""
 
-import io
 import json
 import os
 import re
 import sys
+import unicodedata
 import xml.etree.ElementTree as xml
 from functools import cache
 from pathlib import Path
@@ -17,6 +17,7 @@ import pytest
 import slides
 import yaml
 from bs4 import BeautifulSoup
+from paper import Paper
 from toc import pages
 
 ROOT = Path(__file__).parents[1]
@@ -24,6 +25,7 @@ SITE = Path(os.environ.get("ATTNBOOK_SITE", ROOT / "_build/html")).resolve()
 FILES = pages(ROOT)
 CHAPTERS = [file for file in FILES if re.match(r"book/\d\d-", file)]
 ROAD = [file for file in CHAPTERS if "deeper" not in file]
+HEAVIEST_BOOK = 40e6  # bytes
 SAMPLE = "book/05-multi-head-attention"
 
 pytestmark = [
@@ -137,13 +139,14 @@ def test_nothing_else_is_seen_while_presenting(tab):
 
 
 def test_slides_print_one_on_each_page(tab):
-    pypdf = pytest.importorskip("pypdf")
     present(tab, SAMPLE)
     count = int(tab.locator(".present-count").inner_text().split("/")[1])
     data = tab.pdf(prefer_css_page_size=True, print_background=True)
-    reader = pypdf.PdfReader(io.BytesIO(data))
-    assert len(reader.pages) == count
-    assert float(reader.pages[0].mediabox.width) > float(reader.pages[0].mediabox.height)
+    slides_on_paper = Paper(data)
+    assert len(slides_on_paper.pages) == count
+    for at in range(1, count + 1):
+        width, height = slides_on_paper.size(at)
+        assert width > height and slides_on_paper.text(at).strip(), at
 
 
 def test_a_file_of_slides_needs_nothing_beside_it(tab, tmp_path):
@@ -187,49 +190,67 @@ def test_two_pages_become_one_document_without_two_ids_alike():
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory, chromium):
-    """Two short pages and what they lead to, as the book is printed."""
-    pypdf = pytest.importorskip("pypdf")
-    output = tmp_path_factory.mktemp("pdf") / "sample.pdf"
-    count = pdf.make(SITE, ["book/derivations", "book/notation"], output, chromium)
-    return pypdf.PdfReader(output), count, output
+    """The whole book, as `make pdf` prints it."""
+    output = tmp_path_factory.mktemp("pdf") / "book.pdf"
+    count = pdf.make(SITE, pdf.book(), output, chromium)
+    return Paper(output.read_bytes()), count, output
 
 
-def test_the_printed_book_has_a_title_page_an_outline_and_page_numbers(printed):
-    reader, count, output = printed
-    assert len(reader.pages) == count >= 6
-    assert reader.metadata.title == "Attention and Transformers"
-    assert "Attention and Transformers" in reader.pages[0].extract_text()
-    titles = [entry.title for entry in reader.outline if not isinstance(entry, list)]
-    assert [each for each in titles if "Derivations" in each] and [
-        each for each in titles if "Notation" in each
-    ]
-    for at, page in enumerate(reader.pages[1:], start=2):
-        assert page.extract_text().strip().endswith(str(at)), at
+def letters(text):
+    """Without spaces, and with letters that Unicode has twice written one way."""
+    return re.sub(r"\s", "", unicodedata.normalize("NFKC", text))
+
+
+def headings_of(page):
+    """The headings that the contents list, as the page has them."""
+    for node in read(page).select("article h1, article section > section > h2"):
+        if not node.find_parent(class_="solution"):
+            yield node.get_text(" ", strip=True).removesuffix("#").strip()
+
+
+@pytest.mark.timeout(900)  # the whole book is laid out twice
+@pytest.mark.xdist_group("the printed book")
+def test_the_printed_book_is_whole_with_a_title_page_an_outline_and_page_numbers(printed):
+    paper, count, output = printed
+    assert len(paper.pages) == count > 100 and output.stat().st_size < HEAVIEST_BOOK
+    assert paper.title == "Attention and Transformers"
+    assert "Attention and Transformers" in paper.text(1)
+    outline = [letters(title) for _, title in paper.outline()]
+    for page in [*CHAPTERS, "book/derivations", "book/notation", "book/glossary"]:
+        title = read(page).h1.get_text(" ", strip=True).removesuffix("#")
+        assert letters(title) in outline, title
+    for at in range(2, count + 1):
+        lines = paper.text(at).split("\n")
+        assert str(at) in lines, f"no number on page {at}"
+        assert len(letters("".join(lines))) > len(str(at)) or paper.drawn(at), f"page {at} is blank"
     assert not list(output.parent.glob(".*")), "a draft was left"
 
 
+@pytest.mark.timeout(900)
+@pytest.mark.xdist_group("the printed book")
 def test_the_contents_name_the_page_on_which_a_section_stands(printed):
-    reader, _, _ = printed
-    text = reader.pages[1].extract_text()
-    wanted = [("The gradient of the softmax", None), ("Heads add up", None), ("Rows", None)]
-    for title, _ in wanted:
-        found = re.search(rf"{title}\s+(\d+)", text)
-        assert found, title
-        page = reader.pages[int(found[1]) - 1].extract_text()
-        assert title in " ".join(page.split()), f"{title} is not on page {found[1]}"
+    paper, count, _ = printed
+    texts = [letters(paper.text(at)) for at in range(1, count + 1)]
+    listed = "".join(texts[1:30])  # the contents come first
+    for page in CHAPTERS:
+        for title in headings_of(page):
+            found = [int(at) for at in re.findall(re.escape(letters(title)) + r"(\d+)", listed)]
+            assert found, f"{title} is not in the contents"
+            stands = [at for at in found if at <= count and letters(title) in texts[at - 1]]
+            assert stands, f"{title} is not on page {found}"
 
 
+@pytest.mark.timeout(900)
+@pytest.mark.xdist_group("the printed book")
 def test_references_in_the_printed_book_lead_somewhere(printed):
-    reader, _, _ = printed
-    names, inside = set(reader.named_destinations), 0
-    for page in reader.pages:
-        for note in page.get("/Annots") or []:
-            note = note.get_object()
-            target = note.get("/Dest") or note.get("/A", {}).get("/D")
-            if isinstance(target, str):
-                inside += 1
-                assert target in names or f"/{target}" in names, target
-    assert inside > 10
+    paper, count, _ = printed
+    targets = [target for at in range(1, count + 1) for target in paper.links(at)]
+    inside = [target for target in targets if not re.match("[a-z]+:", target)]
+    assert len(inside) > 1000 and set(inside) <= set(paper.places)
+    home = pdf.words_of()["home"]
+    away = {target for target in targets if target.startswith(f"{home}book/")}
+    kept = {f"{home}{page}.html" for page in pdf.book()}
+    assert not {target.partition("#")[0] for target in away} & kept, "it is in the book itself"
 
 
 def test_a_page_that_does_not_exist_is_refused_before_any_work(tmp_path):
@@ -349,7 +370,7 @@ def test_the_landing_page_is_light(tab):
         path = Path(urlsplit(address).path)
         if address.startswith("file:"):
             data = path.read_bytes()
-            packed = path.suffix in (".png", ".woff", ".woff2", ".gz")
+            packed = path.suffix in (".png", ".webp", ".woff", ".woff2", ".gz")
             weight[path.name] = len(data if packed else gzip.compress(data, 6))
     assert sum(weight.values()) <= 250_000, sorted(weight.items(), key=lambda each: -each[1])[:8]
     assert tab.trouble == []

@@ -6,7 +6,6 @@ first copy says on which page each heading stands. Named pages alone make a sele
 """
 
 import argparse
-import io
 import json
 import os
 import re
@@ -20,6 +19,7 @@ from pathlib import Path
 import yaml
 from chromium import browser, say, site_of
 from join import joined
+from paper import Paper
 from toc import pages as all_pages
 
 ROOT = Path(__file__).parents[1]
@@ -40,9 +40,11 @@ APPENDICES = (
     "glossary",
     "references",
 )
-DOTS = 150  # per inch, of a plot
-WIDTH = 166 / 25.4  # of the text, in inches
+FEW = 4096  # colours of what is drawn; a photograph has more
 READY = "async () => { await MathJax.startup.promise; await document.fonts.ready }"
+FILL = """at => document.querySelectorAll(".contents .at").forEach(node => {
+    node.textContent = at[node.dataset.of] ?? "000"
+})"""
 COUNT = "document.querySelectorAll('mjx-container').length"
 
 
@@ -77,57 +79,54 @@ def cover(words):
     )
 
 
-def contents(listed, at):
-    """The list of contents; `at` maps an id to its page, a missing one leaves room."""
+def contents(listed):
+    """The list of contents, with room for the number of each page."""
     lines = []
     for level, target, text in listed:
         kind = "chapter" if level == 1 else "section"
         lines.append(
             f'<li class="{kind}"><a href="#{target}">{escape(text)}</a><span class="dots"></span>'
-            f'<span class="at">{at.get(target, "000")}</span></li>'
+            f'<span class="at" data-of="{escape(target)}">000</span></li>'
         )
     return f'<section class="contents"><h1>Contents</h1><ol>{"".join(lines)}</ol></section>'
 
 
-def document(site, bodies, listed, words, at):
+def document(site, bodies, listed, words):
     """The whole as HTML."""
     sheets = [file for name in STYLES for file in sorted((site / "_static").glob(name))]
     styles = [*sorted((site / "_static/styles").glob("*.css")), *sheets, ROOT / "tools/print.css"]
     links = "".join(f'<link rel="stylesheet" href="{path.as_uri()}"/>' for path in styles)
-    mathjax = (site / "_static/mathjax/tex-chtml.js").as_uri()
+    mathjax = (site / "_static/mathjax/startup.js").as_uri()
     kinds = "tex2jax_process|mathjax_process|math|output_area"
-    options = {"processHtmlClass": kinds, "enableAssistiveMml": False, "enableMenu": False}
-    options = json.dumps({"options": options})
+    options = {"processHtmlClass": kinds}
+    parts = {"load": ["core", "input/tex", "output/chtml"]}
+    options = json.dumps({"options": options, "loader": parts})
     return (
         f'<!DOCTYPE html><html lang="en" data-theme="light" data-mode="light"><head>'
         f'<meta charset="utf-8"/>'
         f"<title>{escape(words['title'])}</title>"
         f'<meta name="author" content="{escape(words["author"])}"/>{links}'
         f"<script>window.MathJax = {options}</script></head><body>"
-        f"{cover(words)}{contents(listed, at)}{''.join(bodies)}"
+        f"{cover(words)}{contents(listed)}{''.join(bodies)}"
         f'<script src="{mathjax}"></script></body></html>'
     )
 
 
-def smaller(bodies, folder):
-    """Each plot at 150 dots per inch of paper, with a palette; what is smaller stays."""
+def printable(bodies, folder):
+    """Each plot with all its dots, as the PNG or, a photograph, the JPEG that a PDF can hold."""
     from PIL import Image
 
-    width, known = round(DOTS * WIDTH), {}
+    known = {}
     for body in bodies:
-        for image in body.select('img[src$=".png"]'):
+        for image in body.select('img[src$=".webp"]'):
             path = Path(image["src"].removeprefix("file://"))
             if path not in known:
-                known[path] = folder / f"{len(known)}-{path.name}"
                 with Image.open(path) as opened:
-                    shape = opened.size
-                    if opened.width > width:
-                        size = (width, round(opened.height * width / opened.width))
-                        opened = opened.convert("RGB").resize(size, Image.LANCZOS)
-                    opened.save(known[path], optimize=False)
+                    photograph = opened.convert("RGB").getcolors(FEW) is None
+                    kind, how = (".jpg", {"quality": 92}) if photograph else (".png", {})
+                    known[path] = folder / f"{len(known)}-{path.stem}{kind}"
+                    opened.convert("RGB").save(known[path], **how)
             image["src"] = known[path].as_uri()
-            if not image.get("width"):
-                image["width"] = shape[0]
 
 
 def long_code(bodies):
@@ -138,23 +137,20 @@ def long_code(bodies):
                 code["class"] = [*code.get("class", []), "long"]
 
 
-def printed(page, html, path):
-    """The PDF of a document, as bytes."""
+def opened_at(page, html, path):
+    """Open the document; its formulas are set once, however often it is printed."""
     path.write_text(html, encoding="utf-8")
     page.goto(path.as_uri(), wait_until="load", timeout=0)
     page.evaluate(READY)
-    say(f"{page.evaluate(COUNT)} formulas set; printing")
-    return page.pdf(prefer_css_page_size=True, print_background=True, outline=True, tagged=True)
+    say(f"{page.evaluate(COUNT)} formulas set")
 
 
-def pages_of(data):
-    """{id: number of the page} of everything that a link of the PDF leads to."""
-    from pypdf import PdfReader
-
-    reader = PdfReader(io.BytesIO(data))
-    number = {page.indirect_reference.idnum: at + 1 for at, page in enumerate(reader.pages)}
-    found = reader.named_destinations.items()
-    return {name.lstrip("/"): number[place.page.idnum] for name, place in found}, len(reader.pages)
+def printed(page, at):
+    """The PDF of the document, with these numbers of pages in its contents."""
+    page.evaluate(FILL, at)
+    data = page.pdf(prefer_css_page_size=True, print_background=True, outline=True, tagged=True)
+    paper = Paper(data)
+    return data, paper.places, len(paper.pages)
 
 
 def words_of(root=ROOT):
@@ -190,18 +186,18 @@ def make(site, chosen, output, opened=None):
     listed = [heading for body in bodies for heading in headings(body)]
     folder = output.parent / f".{output.stem}"
     folder.mkdir(parents=True, exist_ok=True)
-    smaller(bodies, folder)
+    printable(bodies, folder)
     long_code(bodies)
     texts = [str(body) for body in bodies]
     with nullcontext(opened) if opened else browser() as opened:
         page = opened.new_page()
         page.set_default_timeout(0)
         page.emulate_media(media="print", color_scheme="light")
+        opened_at(page, document(site, texts, listed, words), folder / "book.html")
         at, data, count = {}, b"", 0
         for turn in (1, 2, 3):  # the numbers themselves move nothing as a rule: then two are enough
             say(f"printing, {'once' if turn == 1 else 'again, with page numbers'}")
-            data = printed(page, document(site, texts, listed, words, at), folder / "book.html")
-            found, count = pages_of(data)
+            data, found, count = printed(page, at)
             if found == at:
                 break
             at = found

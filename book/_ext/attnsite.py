@@ -8,11 +8,16 @@ from docutils import nodes
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import ReferenceRole
 
-# What a page with TeX can ask for: the renderer, its fonts, TeX extensions loaded by name,
-# and the spoken form of a formula, which the reader may switch on in MathJax's menu.
+# What a page with TeX can ask for: the renderer in its parts, its fonts, TeX extensions loaded by
+# name, and, when somebody asks for it (page.js), the menu with the spoken form of a formula.
 MATHJAX = (
-    "tex-chtml.js",
+    "startup.js",
+    "core.js",
+    "input/tex.js",
+    "output/chtml.js",
+    "output/chtml/fonts/tex.js",
     "output/chtml/fonts/woff-v2/*.woff",
+    "ui/menu.js",
     "input/tex/extensions/*.js",
     "a11y/*.js",
     "sre/mathmaps/base.json",
@@ -66,6 +71,8 @@ def setup(app):
     app.setup_extension("opening")
     app.setup_extension("measured_numbers")
     app.setup_extension("page_html")
+    app.setup_extension("light_pictures")
+    app.setup_extension("used_styles")
     app.setup_extension("find")
     app.connect("build-finished", copy_mathjax)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

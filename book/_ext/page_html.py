@@ -22,14 +22,44 @@ def header(app, page, template, context, doctree):
     context["header_buttons"] = kept
 
 
-def formulas(app, page, template, context, doctree):
-    """MathJax, a quarter of a megabyte, where there is a formula."""
-    if 'class="math' not in context.get("body", ""):
-        context["script_files"] = [
-            file
-            for file in context.get("script_files", [])
-            if "mathjax" not in str(getattr(file, "filename", file)).lower()
-        ]
+# What a script is there for: a page that has nothing of it does without.
+ONLY_FOR = {
+    "mathjax": 'class="math',  # 160 kB
+    "design-tabs": "sd-tab-set",
+    "copybutton": 'class="highlight',
+    "clipboard": 'class="highlight',
+}
+AT_ONCE = "documentation_options"  # scripts in the page stand on it
+
+
+def scripts(app, page, template, context, doctree):
+    """Scripts only where they are needed, and none that the first paint waits for."""
+    kept = []
+    for file in context.get("script_files", []):
+        name = str(getattr(file, "filename", None) or file).lower()
+        sign = next((sign for part, sign in ONLY_FOR.items() if part in name), "")
+        if sign in context.get("body", ""):
+            kept.append(file)
+            if name.endswith(".js") and AT_ONCE not in name:
+                file.attributes["defer"] = "defer"
+    context["script_files"] = kept
+
+
+STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)
+
+
+def styles_once(app, page, template, context, doctree):
+    """Each drawing and explorable brings its styles, for Jupyter: a page needs them once."""
+    seen = set()
+
+    def first(found):
+        if found[0] in seen:
+            return ""
+        seen.add(found[0])
+        return found[0]
+
+    if "body" in context:
+        context["body"] = STYLE.sub(first, context["body"])
 
 
 def sized_images(app, page, template, context, doctree):
@@ -133,7 +163,8 @@ def write_moved(app, error):
 def setup(app):
     """Called by Sphinx."""
     app.connect("html-page-context", header, priority=900)
-    app.connect("html-page-context", formulas, priority=900)
+    app.connect("html-page-context", scripts, priority=900)
+    app.connect("html-page-context", styles_once, priority=900)
     app.connect("html-page-context", sized_images, priority=900)
     app.connect("html-page-context", neighbours, priority=900)
     app.connect("build-finished", write_moved)

@@ -65,4 +65,23 @@ document.addEventListener("DOMContentLoaded", () => {
       if (node.scrollWidth > node.clientWidth) node.tabIndex = 0;
     });
   }));
+
+  // The menu of a formula, with its TeX and its spoken form, comes when somebody asks for it or has set something in it.
+  const menu = async () => {
+    await MathJax.loader.load("ui/menu");
+    MathJax.startup.document.state(0, true);
+    MathJax.startup.getComponents();
+    MathJax.startup.makeMethods();
+    await MathJax.typesetPromise();
+  };
+  document.addEventListener("contextmenu", async (event) => {
+    if (!event.target.closest?.("mjx-container") || MathJax.startup.document.menu) return;
+    event.preventDefault();
+    await menu();
+    const { clientX, clientY } = event;
+    document.elementFromPoint(clientX, clientY)?.dispatchEvent(new MouseEvent("contextmenu", { bubbles: true, cancelable: true, clientX, clientY, button: 2 }));
+  });
+  addEventListener("load", () => {
+    if (localStorage.getItem("MathJax-Menu-Settings")) window.MathJax?.startup?.promise?.then(menu);
+  });
 });

@@ -91,6 +91,7 @@ const attnSearch = (() => {
   // [[place, score]…], best first.
   const find = (query) => {
     if (/\p{Script=Han}/u.test(query)) return chinese(query).sort((a, b) => b[1] - a[1]);
+    query = query.replace(/\bhow many\b/gi, "number of");
     let asked = pieces(query).filter((piece) => piece.whole || piece.raw.some((word) => !idle.has(word)));
     if (!asked.length) asked = pieces(query).filter((piece) => piece.raw.length);
     if (!asked.length) return [];
