@@ -54,7 +54,7 @@ site-tests: env-test ## the website built anew, warnings are errors; then in a b
 	@$(BUILD) -q --all || { rm -rf _build/.doctrees; exit 1; }
 	@echo "== website's tests"
 	@$(RUN) -m pytest tests/test_site.py tests/test_browser.py tests/test_find.py \
-	    tests/test_takeaway.py tests/test_reading.py -n $(WORKERS) -rs
+	    tests/test_takeaway.py tests/test_reading.py -n $(WORKERS) --dist loadgroup -rs
 
 slow: env-test ## each notebook alone, as on Colab
 	@echo "== slow tests (as on Colab; of the last commit)"

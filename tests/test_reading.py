@@ -32,7 +32,10 @@ if sys.version_info < (3, 11):
     pytest.skip("on Python 3.10 the lock holds an older theme", allow_module_level=True)
 
 
-@pytest.fixture(scope="module", params=MAIN, ids=lambda name: name[5:])
+EACH = [pytest.param(name, marks=pytest.mark.xdist_group(name), id=name[5:]) for name in MAIN]
+
+
+@pytest.fixture(scope="module", params=EACH)
 def chapter(request, visit):
     """A chapter, opened once for all that is asked of it in the light, 1,366 pixels wide."""
     with visit(f"{request.param}.html", init=f"({SHIFTS})()") as page:
@@ -213,9 +216,12 @@ def test_on_paper_every_figure_is_there_and_every_word_is_black(visit, name):
     hidden = """() => [...document.querySelectorAll('article figure')].filter(
         (n) => !n.checkVisibility()).map((n) => n.id)"""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    with visit(f"{name}.html", color_scheme="light") as page:
-        page.emulate_media(media="print")
+    theme = "document.documentElement.dataset.theme"
+    with visit(f"{name}.html", color_scheme="dark") as page:
+        page.wait_for_function(f"{theme} == 'dark'")
+        page.emulate_media(media="print", color_scheme="dark")
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert page.evaluate(theme) == "light"
         assert page.evaluate(hidden) == []
         assert not page.locator(".buttons").first.is_visible()
         only = {"runOnly": ["color-contrast", "image-alt"], "resultTypes": ["violations"]}
@@ -224,7 +230,7 @@ def test_on_paper_every_figure_is_there_and_every_word_is_black(visit, name):
         )
         assert found.response["violations"] == []
         page.evaluate("dispatchEvent(new Event('afterprint'))")
-        assert page.locator("details.compare[open]").count() == 0
+        assert page.locator("details.compare[open]").count() == 0 and page.evaluate(theme) == "dark"
 
 
 def test_plots_follow_the_dark_theme_and_photographs_do_not(visit):
@@ -233,3 +239,20 @@ def test_plots_follow_the_dark_theme_and_photographs_do_not(visit):
         photo = page.locator(".cell.tag_photo .cell_output img").first
         plot = page.locator(".cell.tag_plot:not(.tag_photo) .cell_output img").first
         assert "invert" not in photo.evaluate(look) and "invert(0.93)" in plot.evaluate(look)
+
+
+def test_a_formula_shows_its_menu_to_whoever_asks_and_speaks_once_it_is_told_to(visit, site):
+    """The menu is not loaded before; what is set in it holds on the next visit."""
+    spoken = "mjx-container [data-semantic-speech]"
+    with visit(f"{MAIN[2]}.html") as page:
+        assert not [name for name in page.requests if name.endswith("ui/menu.js")]
+        before = page.locator("mjx-container").count()
+        formula = page.locator("section > p .math mjx-container").first
+        formula.click(button="right")
+        page.locator(".CtxtMenu_ContextMenu").first.wait_for()
+        assert page.locator("mjx-container").count() == before > 10
+        setting = '{"explorer": true}'
+        page.evaluate("(set) => localStorage.setItem('MathJax-Menu-Settings', set)", setting)
+        page.reload()
+        page.locator(spoken).first.wait_for(state="attached")
+        assert page.locator("mjx-container").count() == before

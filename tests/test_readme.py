@@ -4,8 +4,10 @@ import contextlib
 import io
 import re
 import struct
+from pathlib import Path
 
 import pytest
+import yaml
 
 KINDS = ("python", "text")
 
@@ -60,3 +62,7 @@ def test_its_picture_is_wide_and_shows_all_chapters(root):
     toc = re.findall(r"file: book/(\d\d-\S+)", (root / "_toc.yml").read_text("utf-8"))
     chapters = [name for name in toc if "deeper" not in name]
     assert b"chapters\0" + " ".join(chapters).encode() in png
+    named = re.search(rb"pages\0([\w -]+)", png)[1].decode().split()
+    parts = yaml.safe_load((root / "_toc.yml").read_text("utf-8"))["parts"]
+    top = [Path(page["file"]).name for part in parts for page in part["chapters"]]
+    assert set(top) <= set(named), "not the whole margin: make picture"

@@ -17,7 +17,8 @@ from toc import pages
 
 ROOT = Path(__file__).parents[1]
 SIZE, HEAVIEST = (1200, 630), 60_000
-PICTURE = "article :is(.opening figure, .opening [class*=attn], figure, .front-explorable)"
+PICTURE = "article :is(.opening .picture :is(figure, .repeated), figure, .front-explorable)"
+HIDDEN = "figcaption, details.fold.code { display: none !important }"
 STYLE = """
 body { margin: 0; width: 1200px; height: 630px; background: #fff; color: #1b2733; }
 body { overflow: hidden; }
@@ -49,9 +50,7 @@ def card(page, site, name, words):
     if picture.count():
         picture.scroll_into_view_if_needed()
         page.evaluate("async () => { await document.fonts.ready }")
-        caption = picture.locator("figcaption")
-        if caption.count():
-            caption.first.evaluate("node => { node.hidden = true }")
+        page.add_style_tag(content=HIDDEN)
         import base64
 
         shot = base64.b64encode(picture.screenshot(animations="disabled")).decode()

@@ -17,8 +17,11 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 LINKS = "nav.bd-links a.internal"
 
 
+TALL = "document.querySelector('.bd-sidebar-primary').scrollHeight"
+
+
 def taken(program, width=1600, height=980):
-    """The page as a screen of this size shows it, and the chapters that its margin names."""
+    """The page on a screen as high as its margin, and the pages that its margin names."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         context = browser.new_context(
@@ -27,12 +30,15 @@ def taken(program, width=1600, height=980):
         page = context.new_page()
         page.goto(PAGE.resolve().as_uri())
         page.wait_for_load_state("networkidle")
+        height = max(height, page.evaluate(TALL))
+        page.set_viewport_size({"width": max(width, round(1.5 * height)), "height": height})
+        page.wait_for_timeout(500)
         links = [link.get_attribute("href") for link in page.locator(LINKS).all() if visible(link)]
         png = page.screenshot()
         browser.close()
     names = [Path(link).stem or PAGE.stem for link in links]
     names = [PAGE.stem if name == "#" else name for name in names]
-    return png, [name for name in names if re.match(r"\d\d-(?!deeper)", name)]
+    return png, names
 
 
 def visible(link):
@@ -47,12 +53,14 @@ def main():
         sys.exit("make picture: there is no Chromium here; install one or name it in CHROMIUM")
     if not PAGE.exists():
         sys.exit(f"make picture: {PAGE} is missing; make book builds it")
-    png, chapters = taken(program)
+    png, names = taken(program)
+    chapters = [name for name in names if re.match(r"\d\d-(?!deeper)", name)]
     image = Image.open(io.BytesIO(png)).convert("P", palette=Image.Palette.ADAPTIVE, colors=256)
     told = PngInfo()
     told.add_text("chapters", " ".join(chapters))
+    told.add_text("pages", " ".join(names))
     image.save(PICTURE, optimize=True, pnginfo=told)
-    print(f"{PICTURE}: {image.width} × {image.height}, {len(chapters)} chapters in the margin")
+    print(f"{PICTURE}: {image.width} × {image.height}, {len(names)} pages in the margin")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ MATHJAX = (
     "output/chtml/fonts/woff-v2/*.woff",
     "ui/menu.js",
     "input/tex/extensions/*.js",
+    "input/mml.js",  # the spoken form is made of MathML
+    "input/mml/*.js",
     "a11y/*.js",
     "sre/mathmaps/base.json",
     "sre/mathmaps/en.json",
@@ -41,7 +43,7 @@ class Colab(ReferenceRole):
 
 
 def copy_mathjax(app, error):
-    """Copy the needed part of MathJax (3 MB of 24) from its package into `_static/mathjax`.
+    """Copy the needed part of MathJax (4 MB of 24) from its package into `_static/mathjax`.
 
     Not through `html_static_path`: every script found there is added to every page.
     """

@@ -50,14 +50,22 @@ document.addEventListener("DOMContentLoaded", () => {
   addEventListener("hashchange", goTo);
   goTo();
 
-  // What is printed is open where a reader on paper needs it: predictions and deeper parts.
-  addEventListener("beforeprint", () => all("details.compare, details.deeper").forEach((fold) => {
-    if (!fold.open) { fold.open = true; fold.dataset.printed = ""; }
-  }));
-  addEventListener("afterprint", () => all("details[data-printed]").forEach((fold) => {
-    fold.open = false;
-    delete fold.dataset.printed;
-  }));
+  // What is printed is open where a reader on paper needs it, predictions and deeper parts, and in the colours of the day.
+  const day = document.documentElement.dataset;
+  addEventListener("beforeprint", () => {
+    [day.printed, day.theme] = [day.theme, "light"];
+    all("details.compare, details.deeper").forEach((fold) => {
+      if (!fold.open) { fold.open = true; fold.dataset.printed = ""; }
+    });
+  });
+  addEventListener("afterprint", () => {
+    if (day.printed) day.theme = day.printed;
+    delete day.printed;
+    all("details[data-printed]").forEach((fold) => {
+      fold.open = false;
+      delete fold.dataset.printed;
+    });
+  });
 
   // Code that scrolls sideways can be reached by keyboard once its fold is open.
   all("details").forEach((fold) => fold.addEventListener("toggle", () => {
@@ -75,11 +83,13 @@ document.addEventListener("DOMContentLoaded", () => {
     await MathJax.typesetPromise();
   };
   document.addEventListener("contextmenu", async (event) => {
-    if (!event.target.closest?.("mjx-container") || MathJax.startup.document.menu) return;
+    const around = event.target.closest?.("mjx-container")?.closest(".math");
+    if (!around || MathJax.startup.document.menu) return;
     event.preventDefault();
     await menu();
     const { clientX, clientY } = event;
-    document.elementFromPoint(clientX, clientY)?.dispatchEvent(new MouseEvent("contextmenu", { bubbles: true, cancelable: true, clientX, clientY, button: 2 }));
+    const again = new MouseEvent("contextmenu", { bubbles: true, cancelable: true, clientX, clientY, button: 2 });
+    around.querySelector("mjx-container").dispatchEvent(again);
   });
   addEventListener("load", () => {
     if (localStorage.getItem("MathJax-Menu-Settings")) window.MathJax?.startup?.promise?.then(menu);
