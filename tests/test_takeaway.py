@@ -68,7 +68,7 @@ NOW = """() => {
     const live = [...node.querySelectorAll("*")].some(each => each.localName.startsWith("attn-"))
     const { left, top, right, bottom, width, height } = box
     const whole = left >= -1 && top >= -1 && right <= innerWidth + 1 && bottom <= innerHeight + 1
-    return { ids, live, whole, width, height, tag: node.tagName }
+    return { ids, live, whole, width, height, tag: node.tagName, scale: Number(node.style.zoom || 1) }
 }"""
 
 
@@ -89,11 +89,12 @@ def present(tab, page, anchor=""):
     tab.evaluate("async () => { await MathJax.startup.promise }")
 
 
-def test_the_arrow_key_reaches_every_picture_of_a_page(tab):
-    present(tab, SAMPLE)
+@pytest.mark.parametrize("name", [SAMPLE, "book/06-the-transformer"])
+def test_the_arrow_key_reaches_every_picture_of_a_page(tab, name):
+    present(tab, name)
     seen = list(every_slide(tab))
     ids = {each for slide in seen for each in slide["ids"]}
-    body = read(SAMPLE).select_one("article.bd-article")
+    body = read(name).select_one("article.bd-article")
     figures = {
         tag["id"] for tag in body.select("figure[id]") if not tag.find_parent(class_="solution")
     }
@@ -108,7 +109,7 @@ def test_the_arrow_key_reaches_every_picture_of_a_page(tab):
     )
     for slide in seen:
         assert slide["width"] > 50 and slide["height"] > 10, slide["ids"]
-        assert slide["whole"] or slide["height"] > 600, slide["ids"]
+        assert slide["whole"] and slide["scale"] >= 0.6, (slide["ids"], slide["scale"])
     assert tab.trouble == []
 
 

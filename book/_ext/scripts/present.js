@@ -2,7 +2,7 @@
 // They stay where they are in the page and alive; everything else is not shown.
 window.attnPresent = () => {
   const article = document.querySelector("article.bd-article") ?? document.querySelector("article");
-  const SHOWN = "figure, .opening, .predict, .result, .summary, .slide, .exercise, .pst-scrollable-table-container";
+  const SHOWN = "figure, .opening :is(.question, .repeated, .abilities), .predict, .result, .summary, .slide, .exercise, .pst-scrollable-table-container";
   const live = (node) => node.localName.startsWith("attn-");
   const picture = (node) => node.localName === "figure" || live(node);
   const folded = (node) => node.parentElement.closest("details");
