@@ -68,7 +68,8 @@ NOW = """() => {
     const live = [...node.querySelectorAll("*")].some(each => each.localName.startsWith("attn-"))
     const { left, top, right, bottom, width, height } = box
     const whole = left >= -1 && top >= -1 && right <= innerWidth + 1 && bottom <= innerHeight + 1
-    return { ids, live, whole, width, height, tag: node.tagName, scale: Number(node.style.zoom || 1) }
+    const scale = Number(node.style.zoom || 1)
+    return { ids, live, whole, width, height, tag: node.tagName, scale }
 }"""
 
 
