@@ -51,6 +51,17 @@ def test_the_first_screen_has_the_question_and_a_whole_picture(chapter):
     assert "min to read" in chapter.locator(".facts").inner_text()
 
 
+# Pictures that are wider or higher than they should be for their form.
+BENT = """() => [...document.querySelectorAll('article img')].filter((n) => n.checkVisibility()
+).map(
+    (n) => [n.width / n.height, n.getAttribute('width') / n.getAttribute('height'), n.src]
+).filter(([shown, own]) => !(Math.abs(shown / own - 1) < 0.02))"""
+
+
+def test_no_picture_is_bent(chapter):
+    assert chapter.evaluate(BENT) == []
+
+
 def test_no_import_is_in_sight(chapter):
     seen = """() => [...document.querySelectorAll('.cell_input pre')].filter(
         (n) => n.checkVisibility()).map((n) => n.innerText)"""
@@ -154,6 +165,7 @@ def test_on_a_phone_the_picture_is_whole_and_no_code_is_cut(visit, name):
     with visit(f"{name}.html", width=390, height=844) as page:
         image = page.locator(".opening .picture :is(img, svg)").first.bounding_box()
         assert image["y"] + image["height"] < 1.2 * 844 and image["width"] <= 390
+        assert page.evaluate(BENT) == []
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true })")
         assert page.evaluate(wide) == []

@@ -7,6 +7,8 @@ from html import escape
 from pathlib import Path
 
 DOTS_A_PIXEL = 128  # a figure of 128 dots per inch is shown as it is, one of 256 at half its size
+# So docutils writes a size that is stored with an output: no style sheet could scale its height.
+FIXED = re.compile(r' style="width: (\d+)px; height: (\d+)px;"')
 IMAGE = re.compile(r'<img\b[^>]*?\bsrc="([^"]+\.png)"[^>]*?>')
 
 
@@ -71,12 +73,14 @@ def sized_images(app, page, template, context, doctree):
 
     def sized(tag):
         path = sources.get(Path(tag[1]).name)
-        if not path or " width=" in tag[0] or " style=" in tag[0]:
+        bare = FIXED.sub("", tag[0])
+        if not path or " width=" in bare or " style=" in bare:
             return tag[0]
-        width, height = size(Path(app.srcdir, path))
+        given = FIXED.search(tag[0])
+        width, height = given.groups() if given else size(Path(app.srcdir, path))
         lazy = ' loading="lazy"' if tags else ""  # all but the first
         tags.append(path)
-        return tag[0].replace("<img", f'<img width="{width}" height="{height}"{lazy}', 1)
+        return bare.replace("<img", f'<img width="{width}" height="{height}"{lazy}', 1)
 
     context["body"] = IMAGE.sub(sized, context["body"])
 
