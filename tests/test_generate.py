@@ -348,18 +348,30 @@ def test_the_length_penalty_by_hand():
     assert without_tail(long[0]) == (2, 2, 2, END)
 
 
-def test_beginnings_are_ranked_with_the_length_penalty_on_the_way_too():
-    """Ended sentences are dropped when longer ones rank higher, even if those turn out worse."""
-    chances = torch.full((3, 70), 1 / 70)  # after 3 and 4 everything is as likely
-    chances[0] = torch.eye(70)[END] * 0.4 + torch.eye(70)[2] * 0.6
-    chances[1] = torch.eye(70)[3] * 0.51 + torch.eye(70)[4] * 0.49
+def after_two(chances):
+    """A language in which 2 comes first, or the end, and then 3 or 4; `chances` say what follows
+    these."""
+    table = torch.full((5, 70), 1 / 70)
+    table[BEGIN] = torch.eye(70)[END] * 0.4 + torch.eye(70)[2] * 0.6
+    table[2] = torch.eye(70)[3] * 0.51 + torch.eye(70)[4] * 0.49
+    for token, what in chances.items():
+        table[token] = torch.eye(70)[what]
+    return lambda tokens: table[tokens[:, -1].clamp(max=4)].log()
 
-    def next_logits(tokens):
-        return chances[[{BEGIN: 0, 2: 1}.get(token, 2) for token in tokens[:, -1].tolist()]].log()
 
+def test_what_has_ended_is_kept_though_longer_ones_take_its_place():
+    """After 3 and 4 everything is as likely: nothing longer turns out better than the end."""
     start = torch.tensor([[BEGIN]])
-    assert beam_search(next_logits, start, END, 3, beams=2, alpha=6.0)[0, 0] == 2
-    assert beam_search(next_logits, start, END, 3, beams=3, alpha=6.0)[0, 0] == END
+    for beams in (2, 3):
+        assert beam_search(after_two({}), start, END, 3, beams, alpha=6.0)[0, 0] == END
+
+
+def test_beginnings_are_ranked_with_the_length_penalty_on_the_way_too():
+    """By log p alone the end and 2 3 would be the best two on the way; what is best at last begins
+    with 2 4."""
+    start, language = torch.tensor([[BEGIN]]), after_two({4: END})
+    assert beam_search(language, start, END, 3, beams=2, alpha=6.0).tolist() == [[2, 4, END]]
+    assert beam_search(language, start, END, 3, beams=2, alpha=0.0)[0, 0] == END
 
 
 def test_searches_stop_when_all_rows_have_ended():

@@ -3,12 +3,14 @@
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn import functional as F
 
 from attnbook.prompts import check_numbers, check_prompt, check_tokens
 
 Logits = Float[Tensor, "N V"]
+Saved = tuple[Int[Tensor, "B limit"], Float[Tensor, " B"]]  # the best of each row, and its score
 
 
 @torch.no_grad()
@@ -41,7 +43,8 @@ def beam_search(
     beams: int = 4,
     alpha: float = 0.6,
 ) -> Int[Tensor, "B L"]:
-    """Keep the `beams` likeliest beginnings instead of one; return the best of them at the end.
+    """Keep the `beams` likeliest beginnings instead of one; return the best that ended, or that is
+    there at the end.
 
     `next_logits` is given all beginnings as rows: sentence b's are b·beams to b·beams + beams − 1;
     if it has a `select(rows)`, as `Continued`, it is told which of them are gone on with. They are
@@ -53,25 +56,47 @@ def beam_search(
     row = torch.arange(B, device=start.device)[:, None]
     tokens = start[:, None].expand(B, beams, T)
     log_p = torch.full((B, beams), -torch.inf, device=start.device)
+    saved = start.new_full((B, limit), end), log_p[:, 0].clone()  # the best that ended, its score
     log_p[:, 0] = 0.0  # the copies of the start are one beginning, not several
     length, done = torch.zeros_like(log_p), torch.zeros_like(log_p, dtype=torch.bool)
     for _ in range(limit):
-        step = checked(next_logits(tokens.flatten(0, 1)), end).log_softmax(-1)
-        step = step.unflatten(0, (B, beams))
-        step = torch.where(done[..., None], only(end, step), step)
+        step = next_log_p(next_logits, tokens, done, end)
         longer, length = log_p[..., None] + step, length + ~done  # longer: (B beams V)
-        score = longer / penalty(length, alpha)[..., None]
-        best = score.flatten(1).topk(beams).indices  # of all beginnings with all next tokens
+        score = (longer / penalty(length, alpha)[..., None]).flatten(1)
+        top, best = score.topk(beams)  # of all beginnings with all next tokens
         origin, new = best // step.shape[-1], best % step.shape[-1]
         tokens = torch.cat((tokens[row, origin], new[..., None]), -1)
         log_p, length = longer.flatten(1).gather(1, best), length.gather(1, origin)
         done = done.gather(1, origin) | (new == end)
+        saved = better(saved, tokens[..., T:], top.masked_fill(~done, -torch.inf), end)
         if done.all():
             break
         if hasattr(next_logits, "select"):  # caches go with the beginnings that are kept
             next_logits.select((row * beams + origin).flatten())
-    winner = (log_p / penalty(length, alpha)).argmax(1)
-    return tokens[row[:, 0], winner, T:]
+    return better(saved, tokens[..., T:], top, end)[0][:, : tokens.shape[-1] - T]
+
+
+def next_log_p(
+    next_logits: Callable[[Int[Tensor, "N T"]], Float[Tensor, "N V"]],
+    tokens: Int[Tensor, "B beams T"],
+    done: Bool[Tensor, "B beams"],
+    end: int,
+) -> Float[Tensor, "B beams V"]:
+    """Log probabilities of the token after each beginning; an ended one stays as it is."""
+    step = checked(next_logits(tokens.flatten(0, 1)), end).log_softmax(-1)
+    step = step.unflatten(0, tokens.shape[:2])
+    return torch.where(done[..., None], only(end, step), step)
+
+
+def better(
+    saved: Saved, tokens: Int[Tensor, "B beams L"], score: Float[Tensor, "B beams"], end: int
+) -> Saved:
+    """The best of each row's beginnings in place of what was saved, where it has a higher score."""
+    top, which = score.max(1)
+    wins = top > saved[1]
+    best = tokens[torch.arange(len(tokens), device=tokens.device), which]
+    best = F.pad(best, (0, saved[0].shape[1] - best.shape[1]), value=end)
+    return torch.where(wins[:, None], best, saved[0]), torch.where(wins, top, saved[1])
 
 
 def only(end: int, like: Float[Tensor, "B N V"]) -> Float[Tensor, "B N V"]:
