@@ -94,13 +94,8 @@ def generate(
     window: int | None = None,
     **rows: Any,
 ) -> Int[Tensor, "B L"]:
-    """`tokens` and `steps` more, each chosen from the logits after the last one.
-
-    `model(tokens)` gives logits. Cached, the past is not computed again: `model.caches()` starts an
-    empty cache, `model(new, caches)` fills it. A model that has learned so many positions and no
-    more reads the last `window` tokens only, anew in each step: all of them move by one place.
-    With dropout, call `eval()` first. `rows` (mask, end, pad) are explained by `stream`.
-    """
+    """`tokens` and `steps` more, each chosen from the logits after the last one: see `stream`, also
+    for `rows` of different lengths (mask, end, pad). With dropout, call `eval()` first."""
     new = list(stream(model, tokens, steps, choose, cached, window, **rows))
     return torch.cat((tokens, *(token[:, None] for token in new)), 1)
 
@@ -117,6 +112,10 @@ def stream(
     pad: int | None = None,
 ) -> Iterator[Int[Tensor, " B"]]:
     """The tokens that `generate` appends, one of each row at a time, as soon as they are chosen.
+
+    `model(tokens)` gives logits. Cached, the past is not computed again: `model.caches()` starts an
+    empty cache, `model(new, caches)` fills it. A model that has learned so many positions and no
+    more reads the last `window` tokens only, anew in each step: all of them move by one place.
 
     Prompts of different lengths are padded, on either side: `mask` is True at their tokens. A row
     stops after its `end`: a token, any of a set, or a tensor of one per row; from then on it holds
@@ -155,7 +154,7 @@ def written(
     choose: Callable[[Logits], Int[Tensor, " B"]],
     stop: Stop,
 ) -> Iterator[Int[Tensor, " B"]]:
-    """The tokens that are chosen after `tokens`, until all rows have stopped."""
+    """Logits of the last position, choose, append: until all rows have stopped."""
     for step in range(steps):
         logits = read(tokens)
         if step == 0:
