@@ -1,14 +1,14 @@
 """Every family computes here what it computes in `transformers`: logits, gradients, files."""
 
-import copy
 import json
 
 import pytest
 import torch
+from family_cases import CASES, V, config_of, inputs
 from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
-from attnbook.families import decoders, encoders, experts, parallel, readers, vision
+from attnbook.families import cousins, decoders, encoders, experts, parallel, readers, vision
 from attnbook.families.layout import Place, by_group
 from attnbook.families.table import FAMILIES
 from attnbook.pretrained import load, save, where
@@ -19,159 +19,10 @@ transformers = pytest.importorskip("transformers")
 transformers.utils.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()
 
-V, T = 37, 11
-NO_TOKENS = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
-SIZES = {
-    "vocab_size": V,
-    "hidden_size": 24,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 6,
-    "intermediate_size": 20,
-}
-TEXT = SIZES | NO_TOKENS
-GROUPED = TEXT | {"num_key_value_heads": 2}
-PLAIN = {"rope_parameters": {"rope_type": "default", "rope_theta": 50.0}}
-PART = {"rope_parameters": PLAIN["rope_parameters"] | {"partial_rotary_factor": 0.5}}
-LLAMA_3 = {
-    "rope_type": "llama3",
-    "rope_theta": 500.0,
-    "factor": 8.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 16,
-}
-YARN = {
-    "rope_type": "yarn",
-    "rope_theta": 100.0,
-    "factor": 4.0,
-    "original_max_position_embeddings": 16,
-}
-DEEPSEEK = {
-    **{"num_hidden_layers": 3, "num_key_value_heads": 6, "moe_intermediate_size": 12},
-    **{"n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 3, "n_group": 4},
-    **{"topk_group": 2, "first_k_dense_replace": 1, "q_lora_rank": 14, "kv_lora_rank": 12},
-    **{"qk_rope_head_dim": 6, "qk_nope_head_dim": 5, "v_head_dim": 7, "norm_topk_prob": True},
-}
-PICTURE = {name: SIZES[name] for name in list(SIZES)[1:]} | {"image_size": 12, "patch_size": 4}
-GEMMA = {"head_dim": 10, "query_pre_attn_scalar": 7, "sliding_window": 3}
-FALCON = {name: SIZES[name] for name in list(SIZES)[:4]} | NO_TOKENS | {"alibi": False}
-T5 = {
-    **{"vocab_size": V, "d_model": 24, "d_kv": 5, "d_ff": 20, "num_layers": 2, "num_heads": 6},
-    **{"decoder_start_token_id": 0, "num_decoder_layers": 3},
-}
-# name of the case: model type, class in transformers, settings
-CASES = {
-    "gpt2": (
-        "GPT2",
-        "GPT2LMHeadModel",
-        {"vocab_size": V, "n_positions": T, "n_embd": 24, "n_layer": 2, "n_head": 6} | NO_TOKENS,
-    ),
-    "llama": ("Llama", "LlamaForCausalLM", GROUPED | PLAIN),
-    "llama tied": ("Llama", "LlamaForCausalLM", GROUPED | PLAIN | {"tie_word_embeddings": True}),
-    "llama wide heads": ("Llama", "LlamaForCausalLM", GROUPED | PLAIN | {"head_dim": 10}),
-    "llama 3.1": ("Llama", "LlamaForCausalLM", GROUPED | {"rope_parameters": LLAMA_3}),
-    "llama yarn": ("Llama", "LlamaForCausalLM", GROUPED | {"rope_parameters": YARN}),
-    "qwen2": ("Qwen2", "Qwen2ForCausalLM", GROUPED | PLAIN),
-    "qwen3": ("Qwen3", "Qwen3ForCausalLM", GROUPED | PLAIN | {"head_dim": 10}),
-    "mistral": ("Mistral", "MistralForCausalLM", GROUPED | PLAIN | {"sliding_window": 3}),
-    "gemma2": (
-        "Gemma2",
-        "Gemma2ForCausalLM",
-        GROUPED | PLAIN | GEMMA | {"attn_logit_softcapping": 2.0},
-    ),
-    "gemma3": (
-        "Gemma3Text",
-        "Gemma3ForCausalLM",
-        GROUPED
-        | GEMMA
-        | {"num_hidden_layers": 3}
-        | {"layer_types": ["sliding_attention", "sliding_attention", "full_attention"]},
-    ),
-    "phi3": ("Phi3", "Phi3ForCausalLM", GROUPED | PART | {"sliding_window": 3}),
-    "olmo2": ("Olmo2", "Olmo2ForCausalLM", GROUPED | PLAIN),
-    "smollm3": (
-        "SmolLM3",
-        "SmolLM3ForCausalLM",
-        GROUPED | PLAIN | {"num_hidden_layers": 4, "no_rope_layer_interval": 2},
-    ),
-    "mixtral": (
-        "Mixtral",
-        "MixtralForCausalLM",
-        GROUPED | PLAIN | {"num_local_experts": 5, "num_experts_per_tok": 2},
-    ),
-    "deepseek_v3": ("DeepseekV3", "DeepseekV3ForCausalLM", TEXT | DEEPSEEK),
-    "deepseek_v3 yarn": (
-        "DeepseekV3",
-        "DeepseekV3ForCausalLM",
-        TEXT
-        | DEEPSEEK
-        | {"rope_parameters": YARN | {"mscale": 1.0, "mscale_all_dim": 1.0}, "q_lora_rank": None},
-    ),
-    "gpt_oss": (
-        "GptOss",
-        "GptOssForCausalLM",
-        GROUPED
-        | {"head_dim": 10, "num_local_experts": 5, "num_experts_per_tok": 2}
-        | {"sliding_window": 3},
-    ),
-    "gpt_neox": ("GPTNeoX", "GPTNeoXForCausalLM", TEXT | PART),
-    "gpt_neox in a row": (
-        "GPTNeoX",
-        "GPTNeoXForCausalLM",
-        TEXT | PART | {"use_parallel_residual": False},
-    ),
-    "falcon": ("Falcon", "FalconForCausalLM", FALCON),
-    "falcon 40b": (
-        "Falcon",
-        "FalconForCausalLM",
-        FALCON | {"new_decoder_architecture": True, "num_kv_heads": 2},
-    ),
-    "bloom": (
-        "Bloom",
-        "BloomForCausalLM",
-        {"vocab_size": V, "hidden_size": 24, "n_layer": 2, "n_head": 6} | NO_TOKENS,
-    ),
-    "bert": ("Bert", "BertForMaskedLM", SIZES | {"max_position_embeddings": T}),
-    "roberta": ("Roberta", "RobertaForMaskedLM", SIZES | {"max_position_embeddings": T + 2}),
-    "distilbert": (
-        "DistilBert",
-        "DistilBertForMaskedLM",
-        {"vocab_size": V, "max_position_embeddings": T, "dim": 24, "n_layers": 2}
-        | {"n_heads": 6, "hidden_dim": 20},
-    ),
-    "t5": ("T5", "T5ForConditionalGeneration", T5),
-    "t5 v1.1": (
-        "T5",
-        "T5ForConditionalGeneration",
-        T5 | {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
-    ),
-    "whisper": (
-        "Whisper",
-        "WhisperForConditionalGeneration",
-        {
-            **{"vocab_size": V, "d_model": 24, "encoder_layers": 2, "decoder_layers": 3},
-            **{"encoder_attention_heads": 6, "decoder_attention_heads": 6, "num_mel_bins": 7},
-            **{"encoder_ffn_dim": 20, "decoder_ffn_dim": 20, "max_source_positions": 9},
-            **{"max_target_positions": T, "pad_token_id": 0, "bos_token_id": 1},
-            **{"eos_token_id": 2, "decoder_start_token_id": 1},
-        },
-    ),
-    "vit": ("ViT", "ViTForImageClassification", PICTURE | {"num_labels": 5}),
-    "deit": ("DeiT", "DeiTForImageClassificationWithTeacher", PICTURE | {"num_labels": 5}),
-    "dinov2 with registers": (
-        "Dinov2WithRegisters",
-        "Dinov2WithRegistersForImageClassification",
-        {name: PICTURE[name] for name in PICTURE if name != "intermediate_size"}
-        | {"num_labels": 5, "mlp_ratio": 2, "num_register_tokens": 3},
-    ),
-    "siglip": ("SiglipVision", "SiglipVisionModel", PICTURE),
-}
-
 
 def published(case):
     """A small model of `transformers`, every weight random."""
-    kind, architecture, settings = CASES[case]
-    config = getattr(transformers, f"{kind}Config")(**copy.deepcopy(settings))
+    architecture, config = CASES[case][1], config_of(transformers, case)
     config._attn_implementation = "eager"
     torch.manual_seed(0)
     model = getattr(transformers, architecture)(config).eval()
@@ -187,19 +38,14 @@ def balance_biases(model):
 
 def both(case, theirs, ours):
     """What the two models answer to the same input."""
-    torch.manual_seed(1)
-    tokens, source = torch.randint(3, V, (2, 9)), torch.randint(3, V, (2, 7))
+    given = inputs(case)
     if case.startswith("t5"):
-        given = {"input_ids": source, "decoder_input_ids": tokens}
-        return theirs(**given).logits, ours(source, torch.ones_like(source).bool(), tokens)
-    if case == "whisper":
-        sound = torch.randn(2, 7, 18)
-        return theirs(sound, decoder_input_ids=tokens).logits, ours(sound, tokens)
-    if CASES[case][2].get("image_size"):
-        picture = torch.randn(2, 3, 12, 12)
-        answer = theirs(picture)
-        return answer.pooler_output if case == "siglip" else answer.logits, ours(picture)
-    return theirs(tokens).logits, ours(tokens)
+        answer = theirs(input_ids=given[0], decoder_input_ids=given[2])
+    elif case == "whisper":
+        answer = theirs(given[0], decoder_input_ids=given[1])
+    else:
+        answer = theirs(*given)
+    return answer.pooler_output if case == "siglip" else answer.logits, ours(*given)
 
 
 def tensors(folder):
@@ -374,6 +220,13 @@ PUBLISHED_SIZES = [
     (decoders.olmo2, 7298.6),
     (experts.gpt_oss, 20914.8),
     (decoders.phi3, 3821.1),
+    (cousins.granite, 8170.8),
+    (cousins.stablelm, 2795.4),
+    (cousins.starcoder2, 3030.4),
+    (cousins.opt, 125.2),
+    (parallel.gptj, 6050.9),
+    (parallel.phi, 2779.7),
+    (parallel.cohere, 34980.8),
     (parallel.gpt_neox, 20554.6),
     (parallel.falcon, 6921.7),
     (parallel.bloom, 176247.3),

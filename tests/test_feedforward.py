@@ -13,6 +13,7 @@ from attnbook.feedforward import (
     MLP,
     GatedMLP,
     MixtureOfExperts,
+    SquaredReLU,
     SwiGLU,
     active_parameters,
     balance_loss,
@@ -273,3 +274,7 @@ def test_bad_input_is_named(monkeypatch):
     odd = MixtureOfExperts([nn.Linear(2, 2, bias=False), nn.Linear(2, 2)], 2)
     with pytest.raises(ValueError, match="experts of 4 and 6 numbers"):
         active_parameters(odd)
+
+
+def test_a_squared_relu_by_hand():
+    assert SquaredReLU()(torch.tensor([-3.0, 0.0, 0.5, 3.0])).tolist() == [0.0, 0.0, 0.25, 9.0]

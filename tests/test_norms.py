@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch.nn import functional as F
 from torch.testing import assert_close
 from transformers.models.gemma2.modeling_gemma2 import Gemma2RMSNorm
 
@@ -212,3 +213,11 @@ def test_without_a_shift_nothing_is_added():
     theirs.weight.data = mine.gain.data.clone()
     x = torch.randn(B, T, C)
     assert_close(mine(x), theirs(x))
+
+
+def test_a_gain_beside_its_offset_is_torchs_layer_norm_with_one_more():
+    torch.manual_seed(0)
+    norm, x = LayerNorm(7, offset=1.0), torch.randn(2, 3, 7)
+    assert_close(norm(x), F.layer_norm(x, (7,)))  # nothing is learned yet
+    nn.init.normal_(norm.gain)
+    assert_close(norm(x), F.layer_norm(x, (7,), norm.gain + 1, norm.shift, norm.eps))

@@ -368,3 +368,23 @@ def test_a_width_that_does_not_divide_is_refused_by_both_numbers(monkeypatch, re
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     with pytest.raises(ValueError, match=r"width 30 does not divide into [04] heads"):
         recipe()
+
+
+def test_gpt2_without_bias_adds_nothing_anywhere_as_nanogpt():
+    """nanoGPT's count with its vocabulary of 50,304 and bias=False, positions included."""
+    with torch.device("meta"):
+        model = gpt2(V=50_304, bias=False)
+    assert parameters(model) == 124_373_760
+    assert not [name for name, _ in model.named_parameters() if name.endswith(("bias", "shift"))]
+
+
+def test_bert_is_told_which_text_a_token_is_of():
+    torch.manual_seed(0)
+    model = bert(13, 9, 12, 2, 3, kinds=2).eval()
+    tokens, second = torch.randint(13, (2, 7)), torch.tensor([[0, 0, 0, 1, 1, 1, 1]] * 2)
+    assert_close(model(tokens), model(tokens, kinds=torch.zeros_like(tokens)))
+    with torch.no_grad():
+        model.embed.kinds.weight[1] += 1
+    assert not torch.allclose(model(tokens), model(tokens, kinds=second), atol=1e-2)
+    with pytest.raises(ValueError, match="knows no kinds of tokens"):
+        bert(13, 9, 12, 2, 3)(tokens, kinds=second)

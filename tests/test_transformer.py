@@ -15,7 +15,8 @@ from torch.testing import assert_close
 from attnbook.attention import Attention, MultiHeadAttention, length_mask
 from attnbook.block import Block, PreNorm, Stack
 from attnbook.feedforward import MLP
-from attnbook.masks import document, local
+from attnbook.generate import generate
+from attnbook.masks import document, local, written
 from attnbook.norms import LayerNorm
 from attnbook.positions import Alibi, Learned, Sinusoidal
 from attnbook.projection import Projection
@@ -333,6 +334,45 @@ def test_torchs_own_embedding_and_one_of_ones_own_will_do(tokens):
     caches = model.caches()
     read = [model(tokens[:, :4], caches), model(tokens[:, 4:], caches)]
     assert_close(torch.cat(read, 1), expected, atol=1e-5, rtol=1e-5)
+
+
+class Counted(nn.Module):
+    """An embedding of one's own: it says how far it reaches, and is told where tokens stand."""
+
+    limit = 9
+
+    def __init__(self):
+        super().__init__()
+        self.map = nn.Embedding(V * self.limit, C)
+
+    def forward(self, tokens, start=0):
+        return self.map(tokens * self.limit + start + torch.arange(tokens.shape[1]))
+
+
+def test_an_embedding_of_ones_own_says_its_limit_and_hears_where_tokens_stand(tokens):
+    model = lively(CAUSAL["llama"]())
+    model.embed = lively(Counted())
+    assert model.limit == 9
+    caches = model.caches()
+    read = [model(tokens[:, :4], caches), model(tokens[:, 4:], caches)]
+    assert_close(torch.cat(read, 1), model(tokens), atol=1e-5, rtol=1e-5)
+    with pytest.raises(ValueError, match="9"):
+        generate(model, tokens, 5)
+
+
+def test_each_head_may_have_a_mask_of_its_own(tokens):
+    """A table (1, H, T, T) as a part of a pattern."""
+    model = lively(CAUSAL["llama"]())
+    heads = torch.rand(1, 3, T, T, generator=torch.Generator().manual_seed(0)) < 0.5
+    heads |= torch.eye(T).bool()
+    seen = []
+    for block in model.body.blocks:
+        block.attention.part.see = seen.append
+    model(tokens, mask=written(heads))
+    allowed = heads & torch.ones(T, T).bool().tril()
+    assert len(seen) == 2
+    for weights in seen:
+        assert torch.equal(weights > 0, allowed.expand_as(weights))
 
 
 def test_a_translation_is_written_with_caches_as_without(pair):

@@ -41,7 +41,7 @@ def everybody(
 ) -> Float[Tensor, "N C"]:
     """Every expert works on every token, and most shares are zero: E/A times the work, but sizes
     that depend on no number. For few experts, meta tensors, `vmap`."""
-    shares = share.new_zeros(len(tokens), len(experts)).scatter(1, chosen, share)  # (N E)
+    shares = share.new_zeros(tokens.shape[0], len(experts)).scatter(1, chosen, share)  # (N E)
     answers = [shares[:, e, None] * expert(tokens) for e, expert in enumerate(experts)]
     return torch.stack(answers).sum(0).to(tokens.dtype)
 

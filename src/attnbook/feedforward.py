@@ -2,6 +2,7 @@
 
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from attnbook.experts import MixtureOfExperts as MixtureOfExperts  # one more feed-forward network
 from attnbook.experts import active_parameters as active_parameters
@@ -25,6 +26,13 @@ class MLP(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch C"]) -> Float[Tensor, "*batch C"]:
         return self.down(self.activation(self.up(x)))
+
+
+class SquaredReLU(nn.Module):
+    """Nothing below 0, the square above. So et al. 2021, "Primer", section 4; Nemotron."""
+
+    def forward(self, x: Float[Tensor, "*batch C"]) -> Float[Tensor, "*batch C"]:
+        return F.relu(x).square()
 
 
 class GatedMLP(nn.Module):

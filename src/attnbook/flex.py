@@ -1,74 +1,107 @@
-"""A score for GPUs: FlexAttention makes one kernel of a pattern, a cap, a bias; without a table."""
+"""FlexAttention, torch's kernel for GPUs: a pattern and a cap become part of it, without a table.
+
+Blocks of keys that a pattern forbids are never looked at. He et al. 2024, "FlexAttention".
+"""
 
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from typing import cast
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn.attention import flex_attention as torchs
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
-from attnbook.masks import Mask, Pattern, Places
-from attnbook.score import Score
+from attnbook.masks import Causal, Mask, Pattern, Places
 from attnbook.step import once
+
+LEAST = 128  # queries for which it is worth while: the size of a block
+TRITON = find_spec("triton") is not None  # what compiles kernels
+NARROWEST = 16  # channels of a head that its kernel can compute
 
 # Of a score, and the numbers of its sequence, head, query and key.
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 Kernel = Callable[..., tuple[Tensor, Tensor]]
-plain = cast(Kernel, flex_attention)  # torch's own types do not say what it returns
+plain = cast(Callable[..., Tensor], flex_attention)  # torch's own types do not say what it returns
 
 
-class FlexScore(Score):
-    """As `Score`, by FlexAttention: blocks of keys that a pattern forbids are never looked at.
+def on_gpu(q: Tensor) -> bool:
+    """Is there a GPU that these queries are on, and a compiler for its kernels?"""
+    return TRITON and q.is_cuda
 
-    On a GPU its kernel is compiled, once per pattern; elsewhere torch computes it plainly, without
-    gradients. A mask that is a table, few queries, and dropout are left to `Score`. He et al. 2024,
-    "FlexAttention".
-    """
 
-    least = 128  # queries for which it is worth while: the size of a block
+def possible(mask: Mask | None, q: Tensor, dropout: float) -> bool:
+    """Can FlexAttention compute this at all? Not dropout, nor a mask that is a table; without a
+    GPU, torch computes it plainly, but not its gradients."""
+    rule = mask is None or (isinstance(mask, Pattern) and mask.is_rule)
+    return rule and not dropout and (q.is_cuda or not torch.is_grad_enabled())
 
-    def fused(
-        self,
-        q: Float[Tensor, "B H Tq D"],
-        k: Float[Tensor, "B kv_heads Tk D"],
-        v: Float[Tensor, "B kv_heads Tk Dv"],
-        mask: Mask | None,
-        at: Places,
-        dropout: float = 0.0,
-    ) -> Float[Tensor, "B H Tq Dv"] | None:
-        """The output of `attend`, without its weights."""
-        rule = mask if isinstance(mask, Pattern) and mask.is_rule else None
-        learns = torch.is_grad_enabled() and not q.is_cuda  # torch has no such gradient elsewhere
-        if rule is not mask or at.Tq < self.least or dropout or learns:
-            return super().fused(q, k, v, mask, at, dropout)
-        scale = q.shape[-1] ** -0.5 if self.scale is None else self.scale
-        blocks = None if rule is None else once(("blocks", rule, at), partial(blocks_of, rule, at))
-        kernel = compiled if q.is_cuda and not torch.compiler.is_compiling() else plain
-        output, total = kernel(
-            *(q, k, v, self.change(at), blocks, scale),
-            enable_gqa=q.shape[1] > k.shape[1],
-            return_lse=True,
-        )
-        if self.sinks is None:
-            return output
-        return output * torch.sigmoid(total - self.sinks[:, None]).unsqueeze(-1).to(output.dtype)
 
-    def change(self, at: Places) -> ScoreMod | None:
-        """What is done to each score: the cap, and the bias of its head, query and key."""
-        bias = self.bias(at)
-        if self.cap is None and bias is None:
-            return None
-        return lambda score, b, h, i, j: changed(score, self.cap, bias, (b, h, i, j))
+def says_causal(mask: Mask | None, at: Places) -> bool:
+    """Is this the mask that torch's kernels make themselves if they are told `is_causal`?"""
+    return isinstance(mask, Causal) and at.start is None and at.Tq == at.Tk
+
+
+def worth_while(mask: Mask | None, at: Places, capped: bool, q: Tensor, v: Tensor) -> bool:
+    """Is it the best of torch's kernels? On a GPU, for many queries, if there is a cap, or a
+    pattern that `is_causal` does not say."""
+    plainly = mask is None or says_causal(mask, at)
+    wide = min(q.shape[-1], v.shape[-1]) >= NARROWEST
+    return on_gpu(q) and q.shape[-2] >= LEAST and wide and (capped or not plainly)
+
+
+def flex_attend(
+    q: Float[Tensor, "B H Tq D"],
+    k: Float[Tensor, "B kv_heads Tk D"],
+    v: Float[Tensor, "B kv_heads Tk Dv"],
+    mask: Pattern | None,
+    at: Places,
+    scale: float,
+    cap: float | None = None,
+    bias: Float[Tensor, "..."] | None = None,
+    sinks: Float[Tensor, " H"] | None = None,
+) -> Float[Tensor, "B H Tq Dv"]:
+    """`attend` in every head by FlexAttention: its kernel is compiled once, elsewhere than on a GPU
+    torch computes it plainly. A `bias` is (H, Tq, Tk) or (B, H, Tq, Tk)."""
+    blocks = None if mask is None else once(("blocks", mask, at), partial(blocks_of, mask, at))
+    kernel = compiled() if q.is_cuda and not torch.compiler.is_compiling() else plain
+    bent = cap is None and bias is None
+    change = None if bent else partial(changed, cap, None if bias is None else as_whole(bias, q, k))
+    kernel = partial(kernel, enable_gqa=q.shape[1] > k.shape[1])
+    if sinks is None:
+        return kernel(q, k, v, change, blocks, scale)
+    output, total = with_total(kernel, (q, k, v, change, blocks, scale))
+    return output * torch.sigmoid(total - sinks[:, None]).unsqueeze(-1).to(output.dtype)
+
+
+def with_total(kernel: Callable[..., object], given: tuple[object, ...]) -> tuple[Tensor, Tensor]:
+    """What the kernel returns, and the logarithm of the sum that each weight was divided by."""
+    if not hasattr(torchs, "AuxRequest"):  # before torch 2.9
+        return cast(tuple[Tensor, Tensor], kernel(*given, return_lse=True))
+    wanted = torchs.AuxRequest(lse=True)
+    output, more = cast(tuple[Tensor, torchs.AuxOutput], kernel(*given, return_aux=wanted))
+    return output, cast(Tensor, more.lse)
+
+
+def as_whole(bias: Float[Tensor, "..."], q: Tensor, k: Tensor) -> Float[Tensor, "..."]:
+    """A bias for each head, query and key, so that its numbers can be looked up."""
+    return bias.expand(*bias.shape[:-3], q.shape[1], q.shape[2], k.shape[2])
 
 
 def changed(
-    score: Tensor, cap: float | None, bias: Tensor | None, where: tuple[Tensor, ...]
+    cap: float | None,
+    bias: Float[Tensor, "..."] | None,
+    score: Tensor,
+    b: Tensor,
+    h: Tensor,
+    i: Tensor,
+    j: Tensor,
 ) -> Tensor:
     """One score, bent by the cap, and the bias of its (sequence,) head, query and key added."""
     score = score if cap is None else cap * torch.tanh(score / cap)
-    return score if bias is None else score + bias[where[-bias.dim() :]]
+    return score if bias is None else score + bias[(b, h, i, j)[-bias.dim() :]]
 
 
 def blocks_of(pattern: Pattern, at: Places) -> BlockMask:
@@ -87,20 +120,12 @@ def allowed(pattern: Pattern, b: Tensor, i: Tensor, j: Tensor) -> Tensor:
     return pattern(i, j, b) if pattern.by_row else pattern(i, j)
 
 
-def compiled(*given: object, **named: object) -> tuple[Tensor, Tensor]:
+def compiled() -> Callable[..., Tensor]:
     """FlexAttention as one kernel, compiled when it is first needed."""
     global _kernel
     if _kernel is None:
-        _kernel = torch.compile(flex_attention, dynamic=False)
-    return _kernel(*given, **named)
+        _kernel = torch.compile(plain)
+    return _kernel
 
 
-_kernel: Kernel | None = None
-
-
-def with_flex(model: nn.Module) -> nn.Module:
-    """Let every attention of a model compute its scores by FlexAttention; the model is changed."""
-    for part in model.modules():
-        if type(part) is Score:
-            part.__class__ = FlexScore
-    return model
+_kernel: Callable[..., Tensor] | None = None

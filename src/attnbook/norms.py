@@ -33,18 +33,20 @@ def rms_norm(
 class LayerNorm(nn.Module):
     """`layer_norm` with its learned gain and shift, computed by torch's fused kernel.
 
-    Without `shift` nothing is added, as in nanoGPT or Cohere's models.
+    Without `shift` nothing is added, as in nanoGPT or Cohere's models. The gain is `offset` + what
+    is learned, as in `RMSNorm` (Nemotron).
     """
 
-    def __init__(self, width: int, eps: float = 1e-5, shift: bool = True):
+    def __init__(self, width: int, eps: float = 1e-5, shift: bool = True, offset: float = 0.0):
         super().__init__()
-        self.gain = nn.Parameter(torch.ones(width))
+        self.gain = nn.Parameter(torch.full((width,), 1.0 - offset))
         self.shift = nn.Parameter(torch.zeros(width)) if shift else None
-        self.eps = eps
+        self.eps, self.offset = eps, offset
 
     def forward(self, x: Float[Tensor, "*batch C"]) -> Float[Tensor, "*batch C"]:
         check_width(x, self.gain)
-        return F.layer_norm(x, self.gain.shape, self.gain, self.shift, self.eps)
+        gain = self.gain + self.offset if self.offset else self.gain
+        return F.layer_norm(x, self.gain.shape, gain, self.shift, self.eps)
 
 
 class RMSNorm(nn.Module):

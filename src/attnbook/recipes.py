@@ -66,10 +66,10 @@ def gpt2(
     bias: bool = True,
 ) -> LanguageModel:
     """Radford et al. 2019, section 2.3 and table 2, the smallest: 124 million parameters
-    (the paper says 117)."""
+    (the paper says 117). Without `bias` nothing is added anywhere, in norms neither (nanoGPT)."""
 
     def pre(part: nn.Module) -> PreNorm:
-        return PreNorm(part, LayerNorm(width), dropout)
+        return PreNorm(part, LayerNorm(width, shift=bias), dropout)
 
     def block() -> Block:
         return Block(
@@ -78,7 +78,7 @@ def gpt2(
         )
 
     embed = Embed(V, width, Learned(T, width), dropout=dropout)
-    body = Stack([block() for _ in range(depth)], LayerNorm(width))
+    body = Stack([block() for _ in range(depth)], LayerNorm(width, shift=bias))
     return initialise(LanguageModel(embed, body, tied(embed)), partial(normal, depth=depth))
 
 
@@ -89,9 +89,10 @@ def bert(
     depth: int = 12,
     heads: int = 12,
     dropout: float = 0.1,
+    kinds: int = 0,
 ) -> MaskedLanguageModel:
     """Devlin et al. 2019, section 3, BERT-base with the head of its first task: 110 million
-    parameters. Every token counts as one of the first sentence, so no vector says so."""
+    parameters. With `kinds` = 2 it is told in which of two texts each token stands."""
     norm = partial(LayerNorm, width, eps=1e-12)
 
     def post(part: nn.Module) -> PostNorm:
@@ -100,7 +101,7 @@ def bert(
     def block() -> Block:
         return Block(post(MultiHeadAttention(width, heads)), post(MLP(width, 4 * width, nn.GELU())))
 
-    embed = Embed(V, width, Learned(T, width), norm=norm(), dropout=dropout)
+    embed = Embed(V, width, Learned(T, width), norm=norm(), dropout=dropout, kinds=kinds)
     body = Stack([block() for _ in range(depth)])
     to_vocab = nn.Sequential(nn.Linear(width, width), nn.GELU(), norm(), tied(embed, bias=True))
     return initialise(MaskedLanguageModel(embed, body, to_vocab), normal)

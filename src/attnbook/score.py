@@ -8,7 +8,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnbook.masks import Causal, Mask, Places, table_of
+from attnbook.flex import flex_attend, possible, says_causal, worth_while
+from attnbook.masks import Mask, Places, as_pattern, table_of
 
 Relative = Callable[
     [int | Int[Tensor, " Tq"], int | Int[Tensor, " Tk"]], Float[Tensor, "#H #Tq #Tk"]
@@ -20,8 +21,11 @@ class Score(nn.Module):
 
     `cap` bends them so that none is larger: cap · tanh(score / cap) (Gemma 2). `relative(Tq, Tk)`
     is added, one (Tq, Tk) table per head (T5, ALiBi). With `sinks`, the number of heads, each head
-    has a learned logit that takes its share of the weights and gives no value (gpt-oss).
+    has a learned logit that takes its share of the weights and gives no value (gpt-oss). Set `flex`
+    to True or False to have FlexAttention always or never, where it is possible.
     """
+
+    flex: bool | None = None  # where it is worth while: on a GPU, for a pattern or a cap
 
     def __init__(
         self,
@@ -69,15 +73,37 @@ class Score(nn.Module):
         at: Places,
         dropout: float = 0.0,
     ) -> Float[Tensor, "B H Tq Dv"] | None:
-        """The output of `attend` by torch's kernel, which never stores the weights.
+        """The output of `attend` by one of torch's kernels, which never store the weights.
 
-        None if there is no such kernel: it cannot bend scores.
+        None if there is no such kernel here: the usual one cannot bend scores.
         """
-        if self.cap is not None:
-            return None
+        if self.by_flex(q, v, mask, at, dropout):
+            scale, bias = self.scale or q.shape[-1] ** -0.5, self.bias(at)
+            pattern = None if mask is None else as_pattern(mask)
+            return flex_attend(q, k, v, pattern, at, scale, self.cap, bias, self.sinks)
+        return None if self.cap is not None else self.by_torch(q, k, v, mask, at, dropout)
+
+    def by_flex(self, q: Tensor, v: Tensor, mask: Mask | None, at: Places, dropout: float) -> bool:
+        """Is it FlexAttention's turn? A bias is a table already: it can, but it needs not."""
+        if self.flex is None and self.relative is not None:
+            return False
+        wanted = self.flex
+        if wanted is None:
+            wanted = worth_while(mask, at, self.cap is not None, q, v)
+        return wanted and possible(mask, q, dropout)
+
+    def by_torch(
+        self,
+        q: Float[Tensor, "B H Tq D"],
+        k: Float[Tensor, "B kv_heads Tk D"],
+        v: Float[Tensor, "B kv_heads Tk Dv"],
+        mask: Mask | None,
+        at: Places,
+        dropout: float,
+    ) -> Float[Tensor, "B H Tq Dv"]:
+        """By the usual kernel: plain causal is told to it in one word, another mask as a table."""
         scale, bias = self.scale or q.shape[-1] ** -0.5, self.bias(at)
-        square = isinstance(mask, Causal) and at.start is None and at.Tq == at.Tk
-        causal = square and bias is None and self.sinks is None
+        causal = says_causal(mask, at) and bias is None and self.sinks is None
         mask = None if causal else table_of(mask, at)
         if self.sinks is not None:
             q, k, v = with_sink(q, k, v, self.sinks / scale)

@@ -31,8 +31,10 @@ class Embed(nn.Module):
     """A vector for each token: what it is, times `scale`, plus where it stands.
 
     `positions(T, start)` gives the second part, `positions.at(where)` for positions in any order;
-    without it only the blocks can know the order. Vaswani et al. 2017, sections 3.4 and 3.5, where
-    `scale` is √width.
+    without it only the blocks can know the order. With `kinds`, a learned vector says in which of
+    several texts a token stands (Devlin et al. 2019, figure 2). Vaswani et al. 2017, sections 3.4
+    and 3.5, where `scale` is √width. A model takes other modules in its place: one that is called
+    with tokens and `start`, and may have a `limit`, or torch's own `nn.Embedding`.
     """
 
     def __init__(
@@ -43,9 +45,11 @@ class Embed(nn.Module):
         scale: float = 1.0,
         norm: nn.Module | None = None,
         dropout: float = 0.0,
+        kinds: int = 0,
     ):
         super().__init__()
         self.tokens, self.positions = nn.Embedding(V, width), positions
+        self.kinds = nn.Embedding(kinds, width) if kinds else None
         self.scale, self.norm = scale, nn.Identity() if norm is None else norm
         self.dropout = nn.Dropout(dropout)
 
@@ -55,14 +59,22 @@ class Embed(nn.Module):
         return getattr(self.positions, "limit", None)
 
     def forward(
-        self, tokens: Int[Tensor, "B T"], start: int | Int[Tensor, "..."] = 0
+        self,
+        tokens: Int[Tensor, "B T"],
+        start: int | Int[Tensor, "..."] = 0,
+        kinds: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T C"]:
-        """`start` is the position of the first token, or the positions of all, (T,) or (B, T)."""
+        """`start` is the position of the first token, or the positions of all, (T,) or (B, T).
+        Without `kinds` all tokens are of the first kind."""
         try:
             x = self.scale * self.tokens(tokens)
         except IndexError:  # looked up first, checked afterwards: no number is read back for it
             check_tokens(tokens, self.tokens.num_embeddings)
             raise
+        if self.kinds is not None:
+            x = x + self.kinds(torch.zeros_like(tokens) if kinds is None else kinds)
+        elif kinds is not None:
+            raise ValueError("this embedding knows no kinds of tokens: build it with `kinds`")
         if self.positions is not None:
             if isinstance(start, Tensor):
                 x = x + self.positions.at(start)
@@ -127,10 +139,15 @@ class MaskedLanguageModel(nn.Module):
         self.embed, self.body, self.to_vocab = embed, body, to_vocab
 
     def forward(
-        self, tokens: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"] | None = None
+        self,
+        tokens: Int[Tensor, "B T"],
+        mask: Bool[Tensor, "B T"] | None = None,
+        kinds: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T V"]:
-        """Logits of the token at each position. `mask` is True at tokens, False at padding."""
-        return self.to_vocab(self.body(self.embed(tokens), mask=over_keys(mask)))
+        """Logits of the token at each position. `mask` is True at tokens, False at padding; `kinds`
+        is that of `Embed`: 0 in the first of two texts, 1 in the second."""
+        x = self.embed(tokens) if kinds is None else self.embed(tokens, kinds=kinds)
+        return self.to_vocab(self.body(x, mask=over_keys(mask)))
 
 
 class EncoderDecoder(nn.Module):
@@ -204,7 +221,7 @@ def seen_by(caches: Sequence[Kept] | None) -> int | Int[Tensor, ""]:
     lengths = [cache.length for cache in caches or []]
     if any(isinstance(length, Tensor) for length in lengths):
         return torch.stack([length for length in lengths if isinstance(length, Tensor)]).amax()
-    return max(lengths, default=0)
+    return max([0, *lengths])  # compilers know no `default=`
 
 
 def own_positions(

@@ -61,7 +61,7 @@ class ClassToken(nn.Module):
         self.token = nn.Parameter(torch.zeros(width))
 
     def join(self, patches: Float[Tensor, "B P C"]) -> Float[Tensor, "B T C"]:
-        return torch.cat((self.token.expand(len(patches), 1, -1), patches), 1)
+        return torch.cat((self.token.expand(patches.shape[0], 1, -1), patches), 1)
 
     def forward(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B C"]:
         return x[:, 0]

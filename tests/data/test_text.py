@@ -103,3 +103,14 @@ def test_an_empty_batch_is_refused():
 
 def test_words_are_lower_case_and_keep_inner_apostrophes():
     assert text.words("The 'x' isn't Émile's_2 y.\n") == ["the", "x", "isn't", "émile's", "y"]
+
+
+def test_windows_are_drawn_on_the_tokens_device_whatever_the_default_is():
+    expected = text.windows(torch.arange(97), 5, 3)(torch.Generator().manual_seed(1))
+    try:
+        torch.set_default_device("meta")
+        tokens = torch.arange(97, device="cpu")
+        found = text.windows(tokens, 5, 3)(torch.Generator("cpu").manual_seed(1))
+    finally:
+        torch.set_default_device(None)
+    assert all(torch.equal(mine, theirs) for mine, theirs in zip(found, expected, strict=True))

@@ -112,10 +112,12 @@ def windows(
     _check_window(len(tokens), T)
     if B < 1:
         raise ValueError(f"a batch holds at least 1 window, not {B}")
-    reach = torch.arange(T)
+    reach = torch.arange(T, device=tokens.device)
 
     def sample(generator: torch.Generator) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B T"]]:
-        places = torch.randint(len(tokens) - T, (B, 1), generator=generator) + reach
+        where = generator.device  # whatever device new tensors are made on elsewhere
+        first = torch.randint(len(tokens) - T, (B, 1), generator=generator, device=where)
+        places = first.to(tokens.device) + reach
         return tokens[places], tokens[places + 1]
 
     return sample

@@ -63,9 +63,10 @@ class LatentProjection(nn.Module):
 class MLA(Attention):
     """Self-attention that remembers of each token a short vector instead of keys and values.
 
-    A rotation would come between the short vector and the keys that are linear maps of it: so only
-    a part of each query is turned, and meets one turned key that all heads share. Parts as those of
-    `Attention`; `project` is a `LatentProjection`.
+    A score is qᵀ W c for a short vector c, so when generating W can be multiplied into the map that
+    makes the query, and keys are never made. A rotation R by the distance would stand between the
+    two, qᵀ R W c, and forbid it: so only a part of each query is turned, and meets one turned key
+    that all heads share. Parts as those of `Attention`; `project` is a `LatentProjection`.
     """
 
     project: LatentProjection  # type: ignore[assignment]  # makes four parts, of x alone

@@ -43,7 +43,7 @@ class ReversibleStack(nn.Module):
 
     def __init__(self, blocks: Sequence[ReversibleBlock], norm: nn.Module | None = None):
         super().__init__()
-        self.blocks, self.norm = nn.ModuleList(blocks), norm or nn.Identity()
+        self.blocks, self.norm = nn.ModuleList(blocks), nn.Identity() if norm is None else norm
 
     def forward(self, x: Float[Tensor, "*batch C"]) -> Float[Tensor, "*batch C"]:
         weights = tuple(weight for weight in self.blocks.parameters() if weight.requires_grad)

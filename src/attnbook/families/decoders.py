@@ -30,13 +30,15 @@ def decoder(
     tie: bool = False,
     scale: float = 1.0,
     after: nn.Module | None = None,
+    bias: bool = False,
 ) -> LanguageModel:
     """A language model of these blocks, and no positions beside theirs.
 
-    `tie` uses the embedding as the map to the vocabulary, too; `after` changes its logits.
+    `tie` uses the embedding as the map to the vocabulary, too, which has a `bias` or none; `after`
+    changes its logits.
     """
     embed = Embed(V, width, scale=scale)
-    to_vocab: nn.Module = tied(embed) if tie else nn.Linear(width, V, bias=False)
+    to_vocab: nn.Module = tied(embed, bias) if tie else nn.Linear(width, V, bias)
     if after is not None:
         to_vocab = nn.Sequential(to_vocab, after)
     return initialise(LanguageModel(embed, Stack(blocks, norm), to_vocab), normal)

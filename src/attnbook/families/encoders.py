@@ -3,59 +3,17 @@
 from functools import partial
 from typing import Any
 
-import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attnbook.attention import MultiHeadAttention
 from attnbook.block import Block, PostNorm, Stack
+from attnbook.families.settings import given
 from attnbook.feedforward import MLP
 from attnbook.initial import initialise, normal, tied
 from attnbook.norms import LayerNorm
 from attnbook.positions import Learned
-from attnbook.transformer import Embed, MaskedLanguageModel, Positions, over_keys
-
-
-class PairEmbed(Embed):
-    """`Embed`, and a learned vector that says in which of two texts a token stands.
-
-    Devlin et al. 2019, figure 2, "segment embeddings".
-    """
-
-    positions: Positions
-
-    def __init__(self, V: int, width: int, positions: Positions, norm: nn.Module, kinds: int = 2):
-        super().__init__(V, width, positions, norm=norm)
-        self.kinds = nn.Embedding(kinds, width)
-
-    def forward(
-        self,
-        tokens: Int[Tensor, "B T"],
-        start: int | Int[Tensor, "*rows T"] = 0,
-        kinds: Int[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T C"]:
-        """`kinds` is 0 in the first text, 1 in the second; without it all is the first."""
-        kinds = torch.zeros_like(tokens) if kinds is None else kinds
-        x = self.tokens(tokens) + self.kinds(kinds)
-        if isinstance(start, Tensor):
-            there = self.positions.at(start)
-        else:
-            there = self.positions(tokens.shape[1], start)
-        return self.dropout(self.norm(x + there))
-
-
-class PairModel(MaskedLanguageModel):
-    """A masked language model that is told in which of two texts each token stands."""
-
-    def forward(
-        self,
-        tokens: Int[Tensor, "B T"],
-        mask: Bool[Tensor, "B T"] | None = None,
-        kinds: Int[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T V"]:
-        """As `MaskedLanguageModel`; `kinds` is 0 in the first text, 1 in the second."""
-        x = self.embed(tokens, kinds=kinds)
-        return self.to_vocab(self.body(x, mask=over_keys(mask)))
+from attnbook.transformer import Embed, MaskedLanguageModel, Positions
 
 
 class Later(Learned):
@@ -91,8 +49,9 @@ def encoder_layers(
 
 def head(embed: Embed, width: int, eps: float, activation: nn.Module) -> nn.Sequential:
     """Back to the vocabulary, by way of one more layer. Devlin et al. 2019, appendix A.2."""
+    narrow = embed.tokens.embedding_dim
     return nn.Sequential(
-        nn.Linear(width, width), activation, LayerNorm(width, eps), tied(embed, bias=True)
+        nn.Linear(width, narrow), activation, LayerNorm(narrow, eps), tied(embed, bias=True)
     )
 
 
@@ -106,15 +65,15 @@ def bert_pair(
     kinds: int = 2,
     eps: float = 1e-12,
     activation: nn.Module | None = None,
-) -> PairModel:
+) -> MaskedLanguageModel:
     """Devlin et al. 2019, section 3, BERT-base as it was published, for two texts."""
-    gelu = activation or nn.GELU()
-    embed = PairEmbed(V, width, Learned(T, width), LayerNorm(width, eps), kinds)
+    gelu = given(activation, nn.GELU())
+    embed = Embed(V, width, Learned(T, width), norm=LayerNorm(width, eps), dropout=0.1, kinds=kinds)
     body = encoder_layers(width, depth, heads, hidden, eps, gelu)
-    return initialise(PairModel(embed, body, head(embed, width, eps, gelu)), normal)
+    return initialise(MaskedLanguageModel(embed, body, head(embed, width, eps, gelu)), normal)
 
 
-def roberta(T: int = 512, **sizes: Any) -> PairModel:
+def roberta(T: int = 512, **sizes: Any) -> MaskedLanguageModel:
     """Liu et al. 2019, section 4: BERT, trained longer, without the question which text is which.
     Its positions begin at 2."""
     model = bert_pair(T=T, **({"V": 50_265, "kinds": 1, "eps": 1e-5} | sizes))
@@ -133,8 +92,70 @@ def distilbert(
     activation: nn.Module | None = None,
 ) -> MaskedLanguageModel:
     """Sanh et al. 2019, section 3: every other layer of BERT, and nothing about two texts."""
-    gelu, eps = activation or nn.GELU(), 1e-12
+    gelu, eps = given(activation, nn.GELU()), 1e-12
     embed = Embed(V, width, Learned(T, width), norm=LayerNorm(width, eps), dropout=0.1)
     body = encoder_layers(width, depth, heads, hidden, eps, gelu)
     to_vocab = head(embed, width, eps, gelu)
     return initialise(MaskedLanguageModel(embed, body, to_vocab), normal)
+
+
+class NarrowEmbed(Embed):
+    """`Embed` of fewer numbers than the blocks have, then a map to their width: a large vocabulary
+    costs less. Lan et al. 2020, section 3.1, "factorized embedding parameterization"."""
+
+    def __init__(
+        self, V: int, narrow: int, width: int, positions: Positions, norm: nn.Module, kinds: int
+    ):
+        super().__init__(V, narrow, positions, norm=norm, dropout=0.1, kinds=kinds)
+        self.to_width = nn.Linear(narrow, width)
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "B T"],
+        start: int | Int[Tensor, "..."] = 0,
+        kinds: Int[Tensor, "B T"] | None = None,
+    ) -> Float[Tensor, "B T C"]:
+        """As `Embed`."""
+        return self.to_width(super().forward(tokens, start, kinds))
+
+
+def electra(
+    V: int = 30_522,
+    T: int = 512,
+    narrow: int = 128,
+    width: int = 256,
+    depth: int = 12,
+    heads: int = 4,
+    hidden: int = 1024,
+    kinds: int = 2,
+    eps: float = 1e-12,
+    activation: nn.Module | None = None,
+) -> MaskedLanguageModel:
+    """Clark et al. 2020, section 2, the small generator: BERT with a narrow embedding, which fills
+    gaps with tokens that another model learns to find out."""
+    norm = LayerNorm(narrow, eps)
+    embed = NarrowEmbed(V, narrow, width, Learned(T, narrow), norm, kinds)
+    body = encoder_layers(width, depth, heads, hidden, eps, given(activation, nn.GELU()))
+    model = MaskedLanguageModel(embed, body, head(embed, width, eps, nn.GELU()))
+    return initialise(model, normal)
+
+
+def albert(
+    V: int = 30_000,
+    T: int = 512,
+    narrow: int = 128,
+    width: int = 768,
+    depth: int = 12,
+    heads: int = 12,
+    hidden: int = 3072,
+    kinds: int = 2,
+    eps: float = 1e-12,
+    activation: nn.Module | None = None,
+) -> MaskedLanguageModel:
+    """Lan et al. 2020, section 3.1, base: BERT with a narrow embedding, and one block's weights
+    for all depths."""
+    gelu, norm = given(activation, nn.GELU(approximate="tanh")), LayerNorm(narrow, eps)
+    embed = NarrowEmbed(V, narrow, width, Learned(T, narrow), norm, kinds)
+    (block,) = encoder_layers(width, 1, heads, hidden, eps, gelu).blocks
+    body = Stack([block] * depth)
+    return initialise(MaskedLanguageModel(embed, body, head(embed, width, eps, gelu)), normal)

@@ -1,19 +1,23 @@
 """Decoders with attention and network side by side, or with a bias for distance: 2022 and 2023."""
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from torch import nn
 
 from attnbook.attention import Attention
 from attnbook.block import Block, ParallelBlock, PreNorm, Stack
+from attnbook.families.cousins import Times
 from attnbook.families.decoders import decoder
-from attnbook.feedforward import MLP
+from attnbook.families.settings import given
+from attnbook.feedforward import MLP, SwiGLU
 from attnbook.frequencies import linear
 from attnbook.initial import initialise, normal, tied
 from attnbook.norms import LayerNorm
 from attnbook.positions import Alibi
 from attnbook.projection import Projection
-from attnbook.rotary import Rotary
+from attnbook.rotary import Rotary, neighbours
 from attnbook.score import Score
 from attnbook.transformer import Embed, LanguageModel
 
@@ -36,7 +40,7 @@ def gpt_neox(
 
     def block() -> nn.Module:
         attention = Attention(Projection(width, heads), nn.Linear(width, width), rotate)
-        network = MLP(width, hidden, activation or nn.GELU())
+        network = MLP(width, hidden, given(activation, nn.GELU()))
         if parallel:
             return ParallelBlock(attention, network, norm(), norm())
         return Block(PreNorm(attention, norm()), PreNorm(network, norm()))
@@ -85,3 +89,85 @@ def bloom(
     embed = Embed(V, width, norm=norm())
     body = Stack([block() for _ in range(depth)], norm())
     return initialise(LanguageModel(embed, body, tied(embed)), normal)
+
+
+def side_by_side(
+    V: int,
+    width: int,
+    depth: int,
+    heads: int,
+    network: Callable[[], nn.Module],
+    rotate: Rotary,
+    norm: Callable[[], nn.Module],
+    kv_heads: int | None = None,
+    biases: tuple[bool, bool] = (False, False),
+    **ends: Any,
+) -> LanguageModel:
+    """Attention and network behind one norm. `biases` are those of the attention and of the map to
+    the vocabulary, `ends` what `decoder` is told besides."""
+
+    def block() -> ParallelBlock:
+        project = Projection(width, heads, kv_heads, bias=biases[0])
+        attention = Attention(project, nn.Linear(width, width, bias=biases[0]), rotate)
+        return ParallelBlock(attention, network(), norm())
+
+    blocks = [block() for _ in range(depth)]
+    return decoder(V, width, blocks, norm(), bias=biases[1], **ends)
+
+
+def gptj(
+    V: int = 50_400,
+    width: int = 4096,
+    depth: int = 28,
+    heads: int = 16,
+    hidden: int = 16_384,
+    turning: int = 64,
+    eps: float = 1e-5,
+    activation: nn.Module | None = None,
+) -> LanguageModel:
+    """Wang and Komatsuzaki 2021, 6B: the first with both parts side by side; `turning` channels of
+    a head are rotated, neighbours in pairs, and the map to the vocabulary has a bias."""
+    rotate = Rotary(width // heads, frequencies=linear(turning), pairs=neighbours)
+    network = partial(MLP, width, hidden, given(activation, nn.GELU(approximate="tanh")))
+    norm = partial(LayerNorm, width, eps)
+    return side_by_side(V, width, depth, heads, network, rotate, norm, biases=(False, True))
+
+
+def phi(
+    V: int = 51_200,
+    width: int = 2560,
+    depth: int = 32,
+    heads: int = 32,
+    kv_heads: int = 32,
+    hidden: int = 10_240,
+    rotate: Rotary | None = None,
+    eps: float = 1e-5,
+    activation: nn.Module | None = None,
+) -> LanguageModel:
+    """Javaheripi et al. 2023, Phi-2: GPT-J's block with biases everywhere; 40 % of the channels
+    are rotated."""
+    D = width // heads
+    rotate = rotate or Rotary(D, frequencies=linear(int(0.4 * D)))
+    network = partial(MLP, width, hidden, given(activation, nn.GELU(approximate="tanh")))
+    norm = partial(LayerNorm, width, eps)
+    return side_by_side(V, width, depth, heads, network, rotate, norm, kv_heads, (True, True))
+
+
+def cohere(
+    V: int = 256_000,
+    width: int = 8192,
+    depth: int = 40,
+    heads: int = 64,
+    kv_heads: int = 64,
+    hidden: int = 22_528,
+    rotate: Rotary | None = None,
+    eps: float = 1e-5,
+    logits: float = 0.0625,
+    tie: bool = True,
+) -> LanguageModel:
+    """Cohere 2024, Command R: one LayerNorm without shift before a SwiGLU and an attention, no
+    biases, neighbours rotated in pairs, `logits` multiplied."""
+    rotate = rotate or Rotary(width // heads, 8_000_000.0, pairs=neighbours)
+    network, norm = partial(SwiGLU, width, hidden), partial(LayerNorm, width, eps, shift=False)
+    parts = network, rotate, norm
+    return side_by_side(V, width, depth, heads, *parts, kv_heads, tie=tie, after=Times(logits))

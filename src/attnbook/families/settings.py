@@ -6,6 +6,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from attnbook.feedforward import SquaredReLU
 from attnbook.frequencies import linear, llama3, yarn, yarn_temperature
 from attnbook.norms import LayerNorm
 from attnbook.rotary import Pairs, Rotary, halves
@@ -16,11 +17,17 @@ SIZES = "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,
     "gelu": nn.GELU,
+    "relu2": SquaredReLU,
     "silu": nn.SiLU,
     "swish": nn.SiLU,
     "gelu_new": lambda: nn.GELU(approximate="tanh"),
     "gelu_pytorch_tanh": lambda: nn.GELU(approximate="tanh"),
 }
+
+
+def given(part: nn.Module | None, usual: nn.Module) -> nn.Module:
+    """The part, or the usual one if none is given: a part that holds nothing is false, too."""
+    return usual if part is None else part
 
 
 def activation(name: str) -> nn.Module:

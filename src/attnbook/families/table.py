@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from attnbook.families.builds import decoders, encoders, experts, parallel, readers, vision
+from attnbook.families.builds import cousins, decoders, encoders, experts, parallel, readers, vision
 from attnbook.families.layout import Names
-from attnbook.families.names.decoders import AFTER, BOTH, LLAMA, PHI3
-from attnbook.families.names.encoders import BERT, DISTILBERT, ROBERTA
+from attnbook.families.names.decoders import AFTER, BOTH, GRANITE, LLAMA, OPT, PHI3, STARCODER2
+from attnbook.families.names.encoders import ALBERT, BERT, DISTILBERT, ELECTRA, ROBERTA
 from attnbook.families.names.experts import DEEPSEEK, MIXTRAL, gpt_oss_names
-from attnbook.families.names.parallel import BLOOM, GPT2, NEOX, falcon_names
+from attnbook.families.names.parallel import BLOOM, COHERE, GPT2, GPTJ, NEOX, PHI, falcon_names
 from attnbook.families.names.readers import WHISPER, t5_names
 from attnbook.families.names.vision import DINO_LAYER, SIGLIP, VIT_LAYER, picture_names
 from attnbook.families.settings import Config
@@ -50,6 +50,16 @@ FAMILIES: dict[str, Family] = {
     "olmo2": Family(decoders.build_olmo2, AFTER, "Olmo2ForCausalLM", prefix="model."),
     "gemma2": Family(decoders.build_gemma2, BOTH, "Gemma2ForCausalLM", prefix="model."),
     "gemma3_text": Family(decoders.build_gemma3, BOTH, "Gemma3ForCausalLM", prefix="model."),
+    "granite": Family(cousins.build_granite, GRANITE, "GraniteForCausalLM", prefix="model."),
+    "stablelm": Family(cousins.build_stablelm, LLAMA, "StableLmForCausalLM", prefix="model."),
+    "starcoder2": Family(
+        cousins.build_starcoder2, STARCODER2, "Starcoder2ForCausalLM", prefix="model."
+    ),
+    "nemotron": Family(cousins.build_nemotron, LLAMA, "NemotronForCausalLM", prefix="model."),
+    "opt": Family(cousins.build_opt, OPT, "OPTForCausalLM", prefix="model."),
+    "gptj": Family(parallel.build_gptj, GPTJ, "GPTJForCausalLM", prefix="transformer."),
+    "phi": Family(parallel.build_phi, PHI, "PhiForCausalLM", prefix="model."),
+    "cohere": Family(parallel.build_cohere, COHERE, "CohereForCausalLM", prefix="model."),
     "gpt_neox": Family(parallel.build_gpt_neox, NEOX, "GPTNeoXForCausalLM", prefix="gpt_neox."),
     "falcon": Family(
         parallel.build_falcon, falcon_names, "FalconForCausalLM", prefix="transformer."
@@ -61,6 +71,12 @@ FAMILIES: dict[str, Family] = {
     ),
     "distilbert": Family(
         encoders.build_distilbert, DISTILBERT, "DistilBertForMaskedLM", prefix="distilbert."
+    ),
+    "electra": Family(
+        encoders.build_electra, ELECTRA, "ElectraForMaskedLM", prefix="electra.", extra=OTHER_TASKS
+    ),
+    "albert": Family(
+        encoders.build_albert, ALBERT, "AlbertForMaskedLM", prefix="albert.", extra=OTHER_TASKS
     ),
     "t5": Family(readers.build_t5, t5_names, "T5ForConditionalGeneration"),
     "whisper": Family(

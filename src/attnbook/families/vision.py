@@ -26,7 +26,7 @@ class TwoTokens(nn.Module):
         self.token, self.teacher = (nn.Parameter(torch.zeros(width)) for _ in range(2))
 
     def join(self, patches: Float[Tensor, "B P C"]) -> Float[Tensor, "B T C"]:
-        tokens = torch.stack((self.token, self.teacher)).expand(len(patches), -1, -1)
+        tokens = torch.stack((self.token, self.teacher)).expand(patches.shape[0], -1, -1)
         return torch.cat((tokens, patches), 1)
 
     def forward(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B 2 C"]:
@@ -113,7 +113,7 @@ class Registers(nn.Module):
         return 1 + len(self.registers)
 
     def join(self, patches: Float[Tensor, "B P C"]) -> Float[Tensor, "B T C"]:
-        tokens = torch.cat((self.token[None], self.registers)).expand(len(patches), -1, -1)
+        tokens = torch.cat((self.token[None], self.registers)).expand(patches.shape[0], -1, -1)
         return torch.cat((tokens, patches), 1)
 
     def forward(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B 2*C"]:
@@ -169,7 +169,7 @@ class AttentionPool(MeanPool):
         self.network = MLP(width, hidden, nn.GELU(approximate="tanh"))
 
     def forward(self, x: Float[Tensor, "B P C"]) -> Float[Tensor, "B C"]:
-        found = self.attention(self.probe.expand(len(x), 1, -1), x)
+        found = self.attention(self.probe.expand(x.shape[0], 1, -1), x)
         return (found + self.network(self.norm(found)))[:, 0]
 
 

@@ -44,3 +44,18 @@ def build_distilbert(config: Config) -> nn.Module:
     gelu = activation(config.get("activation", "gelu"))
     V, T, width, depth, heads, hidden = read(config, *names)
     return encoders.distilbert(V, T, width, depth, heads, hidden, gelu)
+
+
+def build_electra(config: Config) -> nn.Module:
+    sizes = of_bert(config)
+    T, narrow = read(config, "max_position_embeddings", "embedding_size")
+    if narrow == sizes["width"]:  # nothing to map, so there is no map
+        return encoders.bert_pair(T=T, **sizes)
+    return encoders.electra(T=T, narrow=narrow, **sizes)
+
+
+def build_albert(config: Config) -> nn.Module:
+    T, narrow = read(config, "max_position_embeddings", "embedding_size")
+    only(config, "num_hidden_groups", 1)
+    only(config, "inner_group_num", 1)
+    return encoders.albert(T=T, narrow=narrow, **of_bert(config))

@@ -9,6 +9,7 @@ from attnbook.families import parallel
 from attnbook.families.settings import SIZES, Config, activation, rotation, with_eps
 from attnbook.published import only, read
 from attnbook.recipes import gpt2
+from attnbook.rotary import neighbours
 
 
 def build_gpt2(config: Config) -> nn.Module:
@@ -60,3 +61,36 @@ def build_bloom(config: Config) -> nn.Module:
     only(config, "apply_residual_connection_post_layernorm", False)
     eps = config.get("layer_norm_epsilon", 1e-5)
     return parallel.bloom(V, width, depth, heads, eps)
+
+
+def build_gptj(config: Config) -> nn.Module:
+    V, width, depth, heads = read(config, "vocab_size", "n_embd", "n_layer", "n_head")
+    (turning,) = read(config, "rotary_dim")
+    only(config, "tie_word_embeddings", False)
+    function, eps = config.get("activation_function", "gelu_new"), config["layer_norm_epsilon"]
+    hidden = config.get("n_inner") or 4 * width
+    return parallel.gptj(V, width, depth, heads, hidden, turning, eps, activation(function))
+
+
+def build_phi(config: Config) -> nn.Module:
+    V, width, depth, heads, hidden = read(config, *SIZES, "intermediate_size")
+    only(config, "qk_layernorm", False)
+    only(config, "tie_word_embeddings", False)
+    kv_heads, rotate = config.get("num_key_value_heads") or heads, rotation(config, width // heads)
+    eps, function = config.get("layer_norm_eps", 1e-5), activation(config["hidden_act"])
+    return parallel.phi(V, width, depth, heads, kv_heads, hidden, rotate, eps, function)
+
+
+def build_cohere(config: Config) -> nn.Module:
+    V, width, depth, heads, hidden = read(config, *SIZES, "intermediate_size")
+    only(config, "hidden_act", "silu")
+    only(config, "attention_bias", False)
+    only(config, "use_qk_norm", False)
+    kv_heads = config.get("num_key_value_heads") or heads
+    rotate = rotation(config, width // heads, pairs=neighbours)
+    return parallel.cohere(
+        *(V, width, depth, heads, kv_heads, hidden, rotate),
+        eps=config.get("layer_norm_eps", 1e-5),
+        logits=config.get("logit_scale", 0.0625),
+        tie=config.get("tie_word_embeddings", True),
+    )

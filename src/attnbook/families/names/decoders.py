@@ -47,3 +47,22 @@ PHI3: Table = LLAMA | {
     "feedforward.part.gate": ("model.layers.{i}.mlp.gate_up_proj", rows(0, 2)),
     "feedforward.part.up": ("model.layers.{i}.mlp.gate_up_proj", rows(1, 2)),
 }
+STARCODER2: Table = LLAMA | {
+    "feedforward.part.up": "model.layers.{i}.mlp.c_fc",
+    "feedforward.part.down": "model.layers.{i}.mlp.c_proj",
+}
+GRANITE: Table = LLAMA | {
+    "attention.before": "model.layers.{i}.input_layernorm",
+    "feedforward.before": "model.layers.{i}.post_attention_layernorm",
+}
+OPT: Table = {
+    "embed.tokens": "model.decoder.embed_tokens",
+    "embed.positions": "model.decoder.embed_positions",
+    "attention.norm": "model.decoder.layers.{i}.self_attn_layer_norm",
+    "attention.part.project.to_qkv": "model.decoder.layers.{i}.self_attn.q_proj k_proj v_proj",
+    "attention.part.to_out": "model.decoder.layers.{i}.self_attn.out_proj",
+    "feedforward.norm": "model.decoder.layers.{i}.final_layer_norm",
+    "feedforward.part.up": "model.decoder.layers.{i}.fc1",
+    "feedforward.part.down": "model.decoder.layers.{i}.fc2",
+    "body.norm": "model.decoder.final_layer_norm",
+}

@@ -42,3 +42,22 @@ DISTILBERT = {
     "to_vocab.2": "vocab_layer_norm",
     "to_vocab.3": "vocab_projector",
 }
+ELECTRA = bert_names("electra") | {
+    "embed.to_width": "electra.embeddings_project",
+    "to_vocab.0": "generator_predictions.dense",
+    "to_vocab.2": "generator_predictions.LayerNorm",
+    "to_vocab.3": "generator_lm_head",
+}
+_LAYER = "albert.encoder.albert_layer_groups.0.albert_layers.0"
+ALBERT = bert_names("albert") | {
+    "embed.to_width": "albert.encoder.embedding_hidden_mapping_in",
+    "attention.part.project.to_qkv": f"{_LAYER}.attention.query key value",
+    "attention.part.to_out": f"{_LAYER}.attention.dense",
+    "attention.norm": f"{_LAYER}.attention.LayerNorm",
+    "feedforward.part.up": f"{_LAYER}.ffn",
+    "feedforward.part.down": f"{_LAYER}.ffn_output",
+    "feedforward.norm": f"{_LAYER}.full_layer_layer_norm",
+    "to_vocab.0": "predictions.dense",
+    "to_vocab.2": "predictions.LayerNorm",
+    "to_vocab.3": "predictions",
+}

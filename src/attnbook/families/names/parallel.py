@@ -3,6 +3,7 @@
 from torch import nn
 
 from attnbook.families.layout import Names, Table, by_group, transposed
+from attnbook.families.names.decoders import ENDS
 
 GPT2: Table = {
     "embed.tokens": "transformer.wte",
@@ -58,6 +59,32 @@ BLOOM: Table = {
     "feedforward.part.up": "transformer.h.{i}.mlp.dense_h_to_4h",
     "feedforward.part.down": "transformer.h.{i}.mlp.dense_4h_to_h",
     "body.norm": "transformer.ln_f",
+}
+GPTJ: Table = {
+    "embed.tokens": "transformer.wte",
+    "norm": "transformer.h.{i}.ln_1",
+    "attention.project.to_qkv": "transformer.h.{i}.attn.q_proj k_proj v_proj",
+    "attention.to_out": "transformer.h.{i}.attn.out_proj",
+    "feedforward.up": "transformer.h.{i}.mlp.fc_in",
+    "feedforward.down": "transformer.h.{i}.mlp.fc_out",
+    "body.norm": "transformer.ln_f",
+    "to_vocab": "lm_head",
+}
+PHI: Table = {
+    "embed.tokens": "model.embed_tokens",
+    "norm": "model.layers.{i}.input_layernorm",
+    "attention.project.to_qkv": "model.layers.{i}.self_attn.q_proj k_proj v_proj",
+    "attention.to_out": "model.layers.{i}.self_attn.dense",
+    "feedforward.up": "model.layers.{i}.mlp.fc1",
+    "feedforward.down": "model.layers.{i}.mlp.fc2",
+    "body.norm": "model.final_layernorm",
+    "to_vocab": "lm_head",
+}
+COHERE: Table = ENDS | {
+    "norm": "model.layers.{i}.input_layernorm",
+    "attention.project.to_qkv": "model.layers.{i}.self_attn.q_proj k_proj v_proj",
+    "attention.to_out": "model.layers.{i}.self_attn.o_proj",
+    **{f"feedforward.{p}": f"model.layers.{{i}}.mlp.{p}_proj" for p in ("gate", "up", "down")},
 }
 
 

@@ -1,0 +1,209 @@
+"""Small models of every family that can be read, as `transformers` describes them."""
+
+import copy
+
+import torch
+
+V, T = 37, 11
+NO_TOKENS = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+SIZES = {
+    "vocab_size": V,
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 6,
+    "intermediate_size": 20,
+}
+TEXT = SIZES | NO_TOKENS
+GROUPED = TEXT | {"num_key_value_heads": 2}
+PLAIN = {"rope_parameters": {"rope_type": "default", "rope_theta": 50.0}}
+PART = {"rope_parameters": PLAIN["rope_parameters"] | {"partial_rotary_factor": 0.5}}
+LLAMA_3 = {
+    "rope_type": "llama3",
+    "rope_theta": 500.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 16,
+}
+YARN = {
+    "rope_type": "yarn",
+    "rope_theta": 100.0,
+    "factor": 4.0,
+    "original_max_position_embeddings": 16,
+}
+DEEPSEEK = {
+    **{"num_hidden_layers": 3, "num_key_value_heads": 6, "moe_intermediate_size": 12},
+    **{"n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 3, "n_group": 4},
+    **{"topk_group": 2, "first_k_dense_replace": 1, "q_lora_rank": 14, "kv_lora_rank": 12},
+    **{"qk_rope_head_dim": 6, "qk_nope_head_dim": 5, "v_head_dim": 7, "norm_topk_prob": True},
+}
+PICTURE = {name: SIZES[name] for name in list(SIZES)[1:]} | {"image_size": 12, "patch_size": 4}
+GEMMA = {"head_dim": 10, "query_pre_attn_scalar": 7, "sliding_window": 3}
+FALCON = {name: SIZES[name] for name in list(SIZES)[:4]} | NO_TOKENS | {"alibi": False}
+T5 = {
+    **{"vocab_size": V, "d_model": 24, "d_kv": 5, "d_ff": 20, "num_layers": 2, "num_heads": 6},
+    **{"decoder_start_token_id": 0, "num_decoder_layers": 3},
+}
+# name of the case: model type, class in transformers, settings
+CASES = {
+    "gpt2": (
+        "GPT2",
+        "GPT2LMHeadModel",
+        {"vocab_size": V, "n_positions": T, "n_embd": 24, "n_layer": 2, "n_head": 6} | NO_TOKENS,
+    ),
+    "llama": ("Llama", "LlamaForCausalLM", GROUPED | PLAIN),
+    "llama tied": ("Llama", "LlamaForCausalLM", GROUPED | PLAIN | {"tie_word_embeddings": True}),
+    "llama wide heads": ("Llama", "LlamaForCausalLM", GROUPED | PLAIN | {"head_dim": 10}),
+    "llama 3.1": ("Llama", "LlamaForCausalLM", GROUPED | {"rope_parameters": LLAMA_3}),
+    "llama yarn": ("Llama", "LlamaForCausalLM", GROUPED | {"rope_parameters": YARN}),
+    "qwen2": ("Qwen2", "Qwen2ForCausalLM", GROUPED | PLAIN),
+    "qwen3": ("Qwen3", "Qwen3ForCausalLM", GROUPED | PLAIN | {"head_dim": 10}),
+    "mistral": ("Mistral", "MistralForCausalLM", GROUPED | PLAIN | {"sliding_window": 3}),
+    "gemma2": (
+        "Gemma2",
+        "Gemma2ForCausalLM",
+        GROUPED | PLAIN | GEMMA | {"attn_logit_softcapping": 2.0},
+    ),
+    "gemma3": (
+        "Gemma3Text",
+        "Gemma3ForCausalLM",
+        GROUPED
+        | GEMMA
+        | {"num_hidden_layers": 3}
+        | {"layer_types": ["sliding_attention", "sliding_attention", "full_attention"]},
+    ),
+    "phi3": ("Phi3", "Phi3ForCausalLM", GROUPED | PART | {"sliding_window": 3}),
+    "olmo2": ("Olmo2", "Olmo2ForCausalLM", GROUPED | PLAIN),
+    "smollm3": (
+        "SmolLM3",
+        "SmolLM3ForCausalLM",
+        GROUPED | PLAIN | {"num_hidden_layers": 4, "no_rope_layer_interval": 2},
+    ),
+    "mixtral": (
+        "Mixtral",
+        "MixtralForCausalLM",
+        GROUPED | PLAIN | {"num_local_experts": 5, "num_experts_per_tok": 2},
+    ),
+    "deepseek_v3": ("DeepseekV3", "DeepseekV3ForCausalLM", TEXT | DEEPSEEK),
+    "deepseek_v3 yarn": (
+        "DeepseekV3",
+        "DeepseekV3ForCausalLM",
+        TEXT
+        | DEEPSEEK
+        | {"rope_parameters": YARN | {"mscale": 1.0, "mscale_all_dim": 1.0}, "q_lora_rank": None},
+    ),
+    "gpt_oss": (
+        "GptOss",
+        "GptOssForCausalLM",
+        GROUPED
+        | {"head_dim": 10, "num_local_experts": 5, "num_experts_per_tok": 2}
+        | {"sliding_window": 3},
+    ),
+    "gpt_neox": ("GPTNeoX", "GPTNeoXForCausalLM", TEXT | PART),
+    "gpt_neox in a row": (
+        "GPTNeoX",
+        "GPTNeoXForCausalLM",
+        TEXT | PART | {"use_parallel_residual": False},
+    ),
+    "falcon": ("Falcon", "FalconForCausalLM", FALCON),
+    "falcon 40b": (
+        "Falcon",
+        "FalconForCausalLM",
+        FALCON | {"new_decoder_architecture": True, "num_kv_heads": 2},
+    ),
+    "bloom": (
+        "Bloom",
+        "BloomForCausalLM",
+        {"vocab_size": V, "hidden_size": 24, "n_layer": 2, "n_head": 6} | NO_TOKENS,
+    ),
+    "bert": ("Bert", "BertForMaskedLM", SIZES | {"max_position_embeddings": T}),
+    "roberta": ("Roberta", "RobertaForMaskedLM", SIZES | {"max_position_embeddings": T + 2}),
+    "distilbert": (
+        "DistilBert",
+        "DistilBertForMaskedLM",
+        {"vocab_size": V, "max_position_embeddings": T, "dim": 24, "n_layers": 2}
+        | {"n_heads": 6, "hidden_dim": 20},
+    ),
+    "t5": ("T5", "T5ForConditionalGeneration", T5),
+    "t5 v1.1": (
+        "T5",
+        "T5ForConditionalGeneration",
+        T5 | {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
+    ),
+    "whisper": (
+        "Whisper",
+        "WhisperForConditionalGeneration",
+        {
+            **{"vocab_size": V, "d_model": 24, "encoder_layers": 2, "decoder_layers": 3},
+            **{"encoder_attention_heads": 6, "decoder_attention_heads": 6, "num_mel_bins": 7},
+            **{"encoder_ffn_dim": 20, "decoder_ffn_dim": 20, "max_source_positions": 9},
+            **{"max_target_positions": T, "pad_token_id": 0, "bos_token_id": 1},
+            **{"eos_token_id": 2, "decoder_start_token_id": 1},
+        },
+    ),
+    "vit": ("ViT", "ViTForImageClassification", PICTURE | {"num_labels": 5}),
+    "deit": ("DeiT", "DeiTForImageClassificationWithTeacher", PICTURE | {"num_labels": 5}),
+    "dinov2 with registers": (
+        "Dinov2WithRegisters",
+        "Dinov2WithRegistersForImageClassification",
+        {name: PICTURE[name] for name in PICTURE if name != "intermediate_size"}
+        | {"num_labels": 5, "mlp_ratio": 2, "num_register_tokens": 3},
+    ),
+    "siglip": ("SiglipVision", "SiglipVisionModel", PICTURE),
+    "granite": (
+        "Granite",
+        "GraniteForCausalLM",
+        GROUPED
+        | PLAIN
+        | {"embedding_multiplier": 3.0, "attention_multiplier": 0.4, "logits_scaling": 5.0}
+        | {"residual_multiplier": 0.6},
+    ),
+    "stablelm": ("StableLm", "StableLmForCausalLM", GROUPED | PART | {"use_qkv_bias": True}),
+    "starcoder2": ("Starcoder2", "Starcoder2ForCausalLM", GROUPED | PLAIN | {"sliding_window": 3}),
+    "nemotron": ("Nemotron", "NemotronForCausalLM", GROUPED | PART | {"head_dim": 8}),
+    "opt": (
+        "OPT",
+        "OPTForCausalLM",
+        {name: SIZES[name] for name in list(SIZES)[:4]}
+        | NO_TOKENS
+        | {"ffn_dim": 20, "max_position_embeddings": T, "word_embed_proj_dim": 24},
+    ),
+    "gptj": (
+        "GPTJ",
+        "GPTJForCausalLM",
+        {"vocab_size": V, "n_positions": T, "n_embd": 24, "n_layer": 2, "n_head": 3}
+        | NO_TOKENS
+        | {"rotary_dim": 4},
+    ),
+    "phi": ("Phi", "PhiForCausalLM", GROUPED | PART),
+    "cohere": ("Cohere", "CohereForCausalLM", GROUPED | PLAIN | {"logit_scale": 0.3}),
+    "electra": (
+        "Electra",
+        "ElectraForMaskedLM",
+        SIZES | {"max_position_embeddings": T, "embedding_size": 14},
+    ),
+    "albert": (
+        "Albert",
+        "AlbertForMaskedLM",
+        SIZES | {"max_position_embeddings": T, "embedding_size": 14, "num_hidden_layers": 3},
+    ),
+}
+
+
+def config_of(transformers, case):
+    """The settings of a case, complete, as `transformers` has them."""
+    kind, _, settings = CASES[case]
+    return getattr(transformers, f"{kind}Config")(**copy.deepcopy(settings))
+
+
+def inputs(case):
+    """What a model of this case is given here."""
+    torch.manual_seed(1)
+    tokens, source = torch.randint(3, V, (2, 9)), torch.randint(3, V, (2, 7))
+    if case.startswith("t5"):
+        return source, torch.ones_like(source).bool(), tokens
+    if case == "whisper":
+        return torch.randn(2, 7, 18), tokens
+    if CASES[case][2].get("image_size"):
+        return (torch.randn(2, 3, 12, 12),)
+    return (tokens,)
