@@ -1,48 +1,52 @@
-"""Compilers, exporters and function transforms take the models in one piece.
+"""Nothing stands in the way of torch: every recipe and every family is compiled, exported, mapped
+over, built without memory, copied, quantised and wrapped, and reads no number back.
 
-They cannot look through the checks of shapes that tests put around every function: here the module
-is imported once more, as readers have it.
+Compilers cannot look through the checks of shapes that tests put around every function: here the
+module is imported once more, as readers have it.
 """
+
+import copy
+import pickle
+from functools import cache
 
 import pytest
 import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
 from unchecked import as_readers_have_it, without_checks
+
+try:
+    import transformers
+    from family_cases import CASES, config_of, inputs
+except ImportError:
+    transformers, CASES = None, {}
 
 with without_checks():
     from attnbook.attention import Attention, MultiHeadAttention, length_mask
     from attnbook.block import Block, PreNorm, Stack
-    from attnbook.continued import Continued, translation
-    from attnbook.efficient.latent import LatentAttention
+    from attnbook.experts import MixtureOfExperts, everybody
+    from attnbook.families.table import FAMILIES
     from attnbook.feedforward import MLP
-    from attnbook.generate import generate
+    from attnbook.initial import Tied
     from attnbook.masks import local
-    from attnbook.norms import LayerNorm, RMSNorm
+    from attnbook.norms import LayerNorm
     from attnbook.positions import Alibi, Sinusoidal
     from attnbook.projection import Projection
-    from attnbook.recipes import bert, gpt2, llama, mixtral, vaswani_2017
+    from attnbook.recipes import bert, gpt2, llama, mixtral, vaswani_2017, vit
     from attnbook.rotary import Rotary
-    from attnbook.search import beam_search
     from attnbook.step import once, step
     from attnbook.transformer import Embed, LanguageModel
 
 pytestmark = pytest.mark.usefixtures("as_readers_have_it")
 __all__ = ["as_readers_have_it"]
 V, C, T = 13, 12, 7
-
-
-def lively(model):
-    """Weights large enough that everything depends on everything, and no dropout."""
-    torch.manual_seed(2)
-    for weight in model.parameters():
-        nn.init.normal_(weight, std=0.5)
-    return model.eval()
+TOKENS = torch.tensor([[3, 12, 0, 5, 5, 8, 1], [1, 4, 4, 2, 7, 0, 9]])
+SOURCE = TOKENS[:, :5], length_mask(torch.tensor([5, 3]), 5)
 
 
 def with_alibi():
-    torch.manual_seed(0)
     blocks = [
         Block(PreNorm(MultiHeadAttention(C, 3, relative=Alibi(3)), LayerNorm(C)), nn.Identity())
         for _ in range(2)
@@ -52,7 +56,6 @@ def with_alibi():
 
 def patterned():
     """A window, everything, a window: as many models are built since 2025."""
-    torch.manual_seed(0)
     rotate = Rotary(C // 3)
 
     def block(pattern, rotate):
@@ -69,69 +72,137 @@ def sinusoids():
     return model
 
 
-MODELS = {
-    "gpt2": lambda: gpt2(V, T=9, width=C, depth=2, heads=3),
-    "llama": lambda: llama(V, width=C, depth=2, heads=3, kv_heads=1),
-    "mixtral": lambda: mixtral(V, C, 2, 3, 3, 10, 50.0, 4, 2),
-    "alibi": with_alibi,
-    "patterned": patterned,
-    "sinusoidal": sinusoids,
+# a recipe, and what its model is given
+RECIPES = {
+    "gpt2": (lambda: gpt2(V, T=9, width=C, depth=2, heads=3), (TOKENS,)),
+    "llama": (lambda: llama(V, width=C, depth=2, heads=3, kv_heads=1), (TOKENS,)),
+    "mixtral": (lambda: mixtral(V, C, 2, 3, 3, 10, 50.0, 4, 2), (TOKENS,)),
+    "bert": (lambda: bert(V, 9, C, 2, 3, kinds=2), (*SOURCE, (TOKENS[:, :5] > 4).long())),
+    "vaswani_2017": (
+        lambda: vaswani_2017(V, 11, width=C, depth=2, heads=3, hidden=17),
+        (*SOURCE, TOKENS[:, 2:6].clamp(max=10)),
+    ),
+    "vit": (lambda: vit((8, 8), 4, 5, C, 2, 3), (torch.randn(2, 3, 8, 8),)),
+    "ALiBi": (with_alibi, (TOKENS,)),
+    "patterned": (patterned, (TOKENS,)),
+    "sinusoidal": (sinusoids, (TOKENS,)),
 }
+ALL = [*RECIPES, *(f"family {case}" for case in CASES)]
+# A compiler takes seconds for each: all recipes every time, the families with SLOW=1.
+COMPILED = [
+    *RECIPES,
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ALL if name not in RECIPES),
+]
+WRITERS = ["gpt2", "llama", "mixtral", "ALiBi", "patterned", "sinusoidal"]
+each = pytest.mark.parametrize("name", ALL)
 
 
-def translator():
-    return lively(vaswani_2017(V, 11, width=C, depth=2, heads=3, hidden=17))
+def build(name):
+    """A new model of that name, on the device that torch makes tensors on now."""
+    if name in RECIPES:
+        return RECIPES[name][0]()
+    config = config_of(transformers, name.removeprefix("family ")).to_dict()
+    return FAMILIES[config["model_type"]].build(config)
 
 
-@pytest.fixture
-def tokens():
-    return torch.tensor([[3, 12, 0, 5, 5, 8, 1], [1, 4, 4, 2, 7, 0, 9]])
+@cache
+def subject(name):
+    """A model whose weights are large enough that everything depends on everything, and its input.
+
+    Tests share it: they leave it as it is.
+    """
+    torch.manual_seed(2)
+    model = build(name).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            nn.init.normal_(weight, std=0.5)
+    given = RECIPES[name][1] if name in RECIPES else inputs(name.removeprefix("family "))
+    return model, given
 
 
-@pytest.fixture
-def pair(tokens):
-    return tokens[:, :5], length_mask(torch.tensor([5, 3]), 5), tokens[:, 2:6].clamp(max=10)
+def mixtures(model):
+    return [part for part in model.modules() if isinstance(part, MixtureOfExperts)]
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_it_compiles_in_one_piece(name, tokens):
-    model = lively(MODELS[name]())
+def dense(model):
+    """The model, in which every expert works on every token: which of them is no question of
+    sizes then. What `by_expert` does, `nonzero`, vmap and meta tensors cannot."""
+    model = copy.deepcopy(model)
+    for mixture in mixtures(model):
+        mixture.run = everybody
+    return model
+
+
+def close(found, expected, size=1e-5):
+    assert_close(found, expected, atol=size * max(1.0, float(expected.abs().max())), rtol=1e-4)
+
+
+def gradients(model, answer):
+    """What each weight hears from the answer."""
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    return torch.autograd.grad(answer.square().mean(), weights, allow_unused=True)
+
+
+# -- compilers ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_it_compiles_in_one_piece_and_its_gradients_too(name):
+    model, given = subject(name)
+    compiled = torch.compile(model, fullgraph=True, backend="eager")
+    found, expected = compiled(*given), model(*given)
+    close(found, expected)
+    for mine, theirs in zip(gradients(model, found), gradients(model, expected), strict=True):
+        assert (mine is None) == (theirs is None)
+        if mine is not None:
+            close(mine, theirs)
+
+
+@pytest.mark.parametrize("name", ["llama", "patterned", "vaswani_2017"])
+def test_its_gradients_are_traced_ahead_of_time(name):
+    model, given = subject(name)
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
-    assert_close(compiled(tokens), model(tokens), atol=1e-5, rtol=1e-5)
+    found, expected = compiled(*given), model(*given)
+    for mine, theirs in zip(gradients(model, found), gradients(model, expected), strict=True):
+        close(mine, theirs)
 
 
-def test_encoder_and_decoder_compile_in_one_piece(pair):
-    for model, inputs in [(translator(), pair), (lively(bert(V, 9, C, 2, 3)), pair[:2])]:
-        compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
-        assert_close(compiled(*inputs), model(*inputs), atol=1e-5, rtol=1e-5)
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_step_of_training_is_compiled_to_machine_code():
+    model, given = subject("llama")
+    compiled = torch.compile(model, fullgraph=True)
+    found, expected = compiled(*given), model(*given)
+    close(found, expected)
+    for mine, theirs in zip(gradients(model, found), gradients(model, expected), strict=True):
+        close(mine, theirs)
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_it_is_exported_for_any_length(name, tokens):
-    model = lively(MODELS[name]()).eval()
-    shapes = {"tokens": {0: torch.export.Dim("B", max=64), 1: torch.export.Dim("T", max=9)}}
-    program = torch.export.export(model, (tokens,), dynamic_shapes=shapes).module()
-    for some in (tokens, tokens[:, :3], torch.cat((tokens, tokens))):
-        assert_close(program(some), model(some), atol=1e-5, rtol=1e-5)
+def lengths(name, given):
+    """All axes that may have any length: those of batch, text and time."""
+    free = torch.export.Dim.DYNAMIC
+    pictures = given[0].dim() == 4
+    return tuple({0: free} if pictures else {0: free, x.dim() - 1: free} for x in given)
 
 
-@pytest.mark.parametrize("name", sorted(set(MODELS) - {"mixtral"}))
-def test_each_examples_own_gradient_by_vmap(name, tokens):
-    model = lively(MODELS[name]())
-    weights = {key: weight.detach() for key, weight in model.named_parameters()}
+def shorter(given):
+    """Three rows, and less of each."""
+    rows = [torch.cat((x, x[:1])) for x in given]
+    return [x if x.dim() == 4 else x[..., : x.shape[-1] - 2] for x in rows]
 
-    def loss(weights, row):
-        return functional_call(model, weights, (row[None],)).square().mean()
 
-    each = vmap(grad(loss), (None, 0))(weights, tokens)
-    for row in range(2):
-        for key, expected in grad(loss)(weights, tokens[row]).items():
-            assert_close(each[key][row], expected, atol=1e-5, rtol=1e-4)
+@pytest.mark.parametrize("name", COMPILED)
+def test_it_is_exported_for_any_length(name):
+    model, given = subject(name)
+    with torch.no_grad():
+        program = torch.export.export(model, given, dynamic_shapes=lengths(name, given)).module()
+        for some in (given, shorter(given)):
+            close(program(*some), model(*some))
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "patterned"])
-def test_a_step_of_generation_compiles_once(name, tokens):
-    model, count = lively(MODELS[name]()), []
+def test_a_step_of_generation_compiles_once(name):
+    model, count = subject(name)[0], []
 
     def backend(graph, inputs):
         count.append(graph)
@@ -140,64 +211,10 @@ def test_a_step_of_generation_compiles_once(name, tokens):
     step = torch.compile(model, fullgraph=True, backend=backend)
     with torch.no_grad():
         caches = model.caches(room=9)
-        read = [model(tokens[:, :2], caches)]  # the prompt, as it is
-        read += [step(tokens[:, t : t + 1], caches) for t in range(2, T)]
-        assert_close(torch.cat(read, 1), model(tokens), atol=1e-5, rtol=1e-5)
+        read = [model(TOKENS[:, :2], caches)]  # the prompt, as it is
+        read += [step(TOKENS[:, t : t + 1], caches) for t in range(2, T)]
+        assert_close(torch.cat(read, 1), model(TOKENS), atol=1e-5, rtol=1e-5)
     assert len(count) == 1
-
-
-def latent():
-    torch.manual_seed(0)
-
-    def block():
-        part = LatentAttention(C, 3, 6, Rotary(2), RMSNorm(6))
-        return Block(PreNorm(part, LayerNorm(C)), PreNorm(MLP(C, 7), LayerNorm(C)))
-
-    return LanguageModel(Embed(V, C), Stack([block(), block()]), nn.Linear(C, V))
-
-
-@pytest.fixture
-def graphs():
-    """What was compiled so far, and the backend that takes note of it."""
-    found = []
-
-    def backend(graph, inputs):
-        found.append(graph)
-        return graph.forward
-
-    return found, backend
-
-
-@pytest.mark.parametrize(
-    ("name", "padded"),
-    [("gpt2", False), ("llama", True), ("alibi", True), ("patterned", True), ("latent", True)],
-)
-def test_writing_with_caches_of_fixed_room_compiles_the_prompt_and_one_step(
-    name, padded, tokens, graphs
-):
-    model, (found, backend) = lively((MODELS | {"latent": latent})[name]()), graphs
-    mask = length_mask(torch.tensor([2, 4])) if padded else None
-    prompts, caches = tokens[: 2 if padded else 1, :4], model.caches(room=9)
-    compiled = torch.compile(model, fullgraph=True, backend=backend, dynamic=False)
-    expected = generate(model, prompts, 6, mask=mask)
-    assert torch.equal(generate(Continued(compiled, caches, mask), prompts, 6), expected)
-    assert len(found) == 2
-    for _ in range(2):  # the same room for other texts: only the prompt's room is there by now
-        for cache in caches:
-            cache.cut(0)
-        assert torch.equal(generate(Continued(compiled, caches, mask), prompts, 6), expected)
-    assert len(found) == 3
-
-
-@pytest.mark.parametrize("beams", [1, 3])
-def test_searching_a_translation_compiles_the_first_step_and_another(beams, pair, graphs):
-    model, (found, backend) = translator(), graphs
-    start, how = torch.zeros(2, 1, dtype=torch.long), (1, 7, beams)
-    expected = beam_search(translation(model, *pair[:2]), start, *how)
-    model.decode = torch.compile(model.decode, fullgraph=True, backend=backend, dynamic=False)
-    caches = model.caches(room=8)
-    assert torch.equal(beam_search(translation(model, *pair[:2], caches), start, *how), expected)
-    assert expected.shape[1] > 2 and len(found) == 2
 
 
 class Twice(nn.Module):
@@ -213,3 +230,224 @@ def test_a_step_compiles_and_exports_in_one_piece():
     length = {"x": {0: torch.export.Dim("T")}}
     program = torch.export.export(Twice(), (x,), dynamic_shapes=length).module()
     assert_close(program(torch.ones(7)), 1 + 2 * torch.ones(7).cos())
+
+
+# -- function transforms --------------------------------------------------------------------------
+
+
+def of_a_row(model):
+    """The mean square of what the model answers to one row, as a function of weights and row.
+
+    Ties here are parts that stand in two places. torch's `tie_weights` would put the weights in at
+    both, and leave them in at the second: T5 and ALBERT would be damaged afterwards.
+    """
+
+    def loss(weights, *row):
+        row = tuple(x[None] for x in row)
+        return functional_call(model, weights, row, tie_weights=False).square().mean()
+
+    return loss
+
+
+@each
+def test_each_examples_own_gradient_by_vmap(name):
+    model, given = subject(name)
+    model = dense(model) if mixtures(model) else model
+    weights = {key: weight.detach() for key, weight in model.named_parameters()}
+    loss = of_a_row(model)
+    found = vmap(grad(loss), (None, *[0] * len(given)))(weights, *given)
+    for key, expected in grad(loss)(weights, *(x[1] for x in given)).items():
+        close(found[key][1], expected)
+
+
+def test_why_a_mixture_is_mapped_over_with_everybody():
+    model, given = subject("mixtral")
+    weights = {key: weight.detach() for key, weight in model.named_parameters()}
+    with pytest.raises(RuntimeError, match="nonzero"):
+        vmap(grad(of_a_row(model)), (None, 0))(weights, *given)
+    close(dense(model)(*given), model(*given))
+
+
+# -- memory, precision, device --------------------------------------------------------------------
+
+
+def ties(model):
+    return [
+        (part.weight, part.embed[0].tokens.weight)
+        for part in model.modules()
+        if isinstance(part, Tied)
+    ]
+
+
+@each
+def test_built_without_memory_it_is_filled_and_keeps_its_ties(name):
+    model, given = subject(name)
+    expected = model(*given)
+    for assign in (False, True):
+        with torch.device("meta"):
+            bare = build(name).eval()
+        bare = bare if assign else bare.to_empty(device="cpu")
+        bare.load_state_dict(model.state_dict(), assign=assign)
+        assert len(ties(bare)) == len(ties(model))
+        assert all(mine is theirs for mine, theirs in ties(bare))
+        assert_close(bare(*given), expected)
+
+
+@each
+def test_defaults_of_precision_and_device_change_nothing(name):
+    model, given = subject(name)
+    expected = model(*given)
+    try:
+        torch.set_default_dtype(torch.bfloat16)
+        half = model(*given)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    try:
+        torch.set_default_device("meta")  # where whatever says no device of its own would go
+        elsewhere = model(*given)
+    finally:
+        torch.set_default_device(None)
+    assert_close(half, expected)
+    assert_close(elsewhere, expected)
+
+
+@each
+def test_it_is_pickled_and_copied(name):
+    model, given = subject(name)
+    expected = model(*given)
+    for twin in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert_close(twin(*given), expected)
+
+
+# -- numbers that are read back -------------------------------------------------------------------
+
+
+class Reads(TorchDispatchMode):
+    """Counts what makes a program wait for its device."""
+
+    def __init__(self):
+        super().__init__()
+        self.numbers = self.choices = 0
+
+    def __torch_dispatch__(self, function, types, args=(), named=None):
+        self.numbers += function is torch.ops.aten._local_scalar_dense.default
+        self.choices += function is torch.ops.aten.nonzero.default
+        return function(*args, **(named or {}))
+
+
+def test_reads_are_seen():
+    with Reads() as seen:
+        int(torch.ones(())), bool(torch.ones(2).any()), torch.ones(2).nonzero()
+    assert (seen.numbers, seen.choices) == (2, 1)
+
+
+@each
+def test_no_number_is_read_back(name):
+    """Experts that work one after the other wait once each; with `everybody` they do not."""
+    model, given = subject(name)
+    with Reads() as seen:
+        model(*given)
+    waits = sum(len(mixture.experts) for mixture in mixtures(model))
+    assert (seen.numbers, seen.choices) == (0, waits)
+    if waits:
+        with Reads() as seen:
+            dense(model)(*given)
+        assert (seen.numbers, seen.choices) == (0, 0)
+
+
+@each
+def test_without_memory_shapes_are_computed(name):
+    """On meta tensors there is no number to read, by whatever way."""
+    model, given = subject(name)
+    bare = dense(model).to("meta")
+    answer = bare(*(x.to("meta") for x in given))
+    assert answer.is_meta and answer.shape == model(*given).shape
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_step_of_generation_reads_nothing_back(name):
+    model = dense(subject(name)[0])
+    for room in (None, 9):
+        caches = model.caches(room)
+        with torch.no_grad(), Reads() as seen:
+            model(TOKENS[:, :3], caches), model(TOKENS[:, 3:4], caches)
+        assert (seen.numbers, seen.choices) == (0, 0)
+
+
+@pytest.mark.parametrize("name", [name for name in WRITERS if name != "gpt2"])
+def test_the_cache_of_a_windowed_layer_is_bounded(name):
+    model = subject(name)[0]
+    caches, T = model.caches(), 60
+    with torch.no_grad():
+        for token in torch.randint(V, (1, T)).split(1, 1):
+            model(token, caches)
+    reaches = [getattr(block.attention.part.pattern, "reach", None) for block in model.body.blocks]
+    kept = [cache.keys.shape[2] for cache in caches]
+    for reach, size in zip(reaches, kept, strict=True):
+        assert size == reach - 1 if reach else size >= T
+    assert name != "patterned" or reaches == [3, None, 2]
+
+
+# -- other people's wrappers ----------------------------------------------------------------------
+
+
+class Adapted(nn.Module):
+    """A map with a thin one beside it, as peft puts it in its place."""
+
+    def __init__(self, base):
+        super().__init__()
+        self.base = base
+        self.down = nn.Linear(base.in_features, 2, bias=False)
+        self.up = nn.Linear(2, base.out_features, bias=False)
+
+    @property
+    def in_features(self):
+        return self.base.in_features
+
+    @property
+    def out_features(self):
+        return self.base.out_features
+
+    def forward(self, x):
+        return self.base(x) + self.up(self.down(x))
+
+
+def adapted(model):
+    """A copy whose attentions have an adapter beside each map, and these adapters by name."""
+    model = copy.deepcopy(model)
+    maps = [
+        f"{name}.{inner}"
+        for name, part in model.named_modules()
+        if isinstance(part, Attention)
+        for inner, each in part.named_modules()
+        if isinstance(each, nn.Linear)
+    ]
+    for name in maps:
+        model.set_submodule(name, Adapted(model.get_submodule(name)))
+    return model, {name: model.get_submodule(name) for name in maps}
+
+
+@each
+def test_an_adapter_works_in_every_attention_and_learns(name):
+    torch.manual_seed(3)
+    model, given = subject(name)
+    wrapped, adapters = adapted(model)
+    assert adapters
+    expected = wrapped(*given)
+    expected.square().mean().backward()
+    assert not torch.allclose(expected, model(*given), atol=1e-3)
+    for where, adapter in adapters.items():
+        for weight in (adapter.up.weight, adapter.down.weight):
+            assert weight.grad is not None and weight.grad.abs().max() > 0, where
+
+
+@each
+def test_quantised_by_torch_it_is_close(name):
+    model, given = subject(name)
+    with torch.no_grad():
+        small = torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8)
+        maps = [part for part in small.modules() if "quantized" in type(part).__module__]
+        assert len(maps) >= 4
+        answer, expected = small(*given), model(*given)
+    assert answer.shape == expected.shape
+    assert torch.corrcoef(torch.stack((answer.flatten(), expected.flatten())))[0, 1] > 0.9

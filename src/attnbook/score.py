@@ -136,7 +136,8 @@ def with_sink(
     query of a head is the head's logit. Its value is 0."""
     B, H, Tq, _ = q.shape
     q = torch.cat((q, logits.to(q.dtype).view(1, H, 1, 1).expand(B, H, Tq, 1)), -1)
-    sink = F.one_hot(torch.tensor(k.shape[-1], device=k.device), k.shape[-1] + 1).to(k.dtype)
+    D = k.shape[-1]  # not `one_hot`, which reads its indices on a CPU
+    sink = (torch.arange(D + 1, device=k.device) == D).to(k.dtype)
     k = torch.cat((F.pad(k, (0, 1)), sink.expand(B, k.shape[1], 1, -1)), 2)
     return q, k, F.pad(v, (0, 0, 0, 1))
 
