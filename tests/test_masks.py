@@ -2,7 +2,10 @@
 
 import pytest
 import torch
+from torch import nn
 
+from attnbook.attention import Attention
+from attnbook.block import Block, PreNorm, Stack
 from attnbook.masks import (
     Places,
     causal,
@@ -16,6 +19,7 @@ from attnbook.masks import (
     table_of,
     there_of,
 )
+from attnbook.projection import Projection
 
 
 @pytest.mark.parametrize(
@@ -97,3 +101,14 @@ def test_padding_is_found_in_what_is_said_together():
     assert there_of(causal & (local(2) & padding(THERE))) is THERE
     assert torch.equal(there_of(padding(THERE) & padding(more)), THERE & more)
     assert there_of(causal | padding(THERE)) is None  # padding may be looked at, then
+
+
+def test_a_dense_table_is_made_once_for_all_layers_of_a_step(monkeypatch):
+    calls, rule = [], local.__call__
+    monkeypatch.setattr(local, "__call__", lambda *given: calls.append(1) or rule(*given))
+    layers = [Attention(Projection(8, 2), nn.Linear(8, 8), pattern=local(3)) for _ in range(3)]
+    stack = Stack([Block(PreNorm(layer, nn.LayerNorm(8)), nn.Identity()) for layer in layers])
+    stack(torch.randn(2, 5, 8), mask=causal)
+    assert len(calls) == 1
+    stack(torch.randn(2, 5, 8), mask=causal)
+    assert len(calls) == 2
