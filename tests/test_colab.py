@@ -1,7 +1,7 @@
 """Each notebook alone, as on Colab: torch and numpy are there, attnbook is not.
 
-Three run whole: a chapter, a page that goes deeper, a student's copy. Of the others the set-up runs,
-and every import of every later cell: that is what differs there, all else nbval runs again here.
+Three run whole: a chapter, a page that goes deeper, a student's copy. Of the others the set-up
+runs, and every import of every later cell: that is what differs there, all else nbval runs here.
 With `ATTNBOOK_COLAB=whole` all run whole, as they do once a week in Colab's own image.
 
 Beside the notebook lies a folder `attnbook`, as where somebody has cloned the repository: Python
