@@ -78,5 +78,10 @@ def test_with_caches_it_says_what_to_do_instead():
     assert generate(made, start, 3, cached=False).shape == (1, 6)
     with pytest.raises(ValueError, match="cached=False"):
         generate(made, start, 3)
+    there = torch.tensor([[False, True, True]])
+    with pytest.raises(ValueError, match="one after the other, from the first: no padding"):
+        made(start, mask=there)
+    with pytest.raises(ValueError, match="no caches of fixed room"):
+        made(start, made.caches(room=5))
     with pytest.raises(ValueError, match="at least 1; got 7, 0 and 2"):
         LookupMemory(V, 5, 0)

@@ -45,7 +45,7 @@ class LookupMemory(nn.Module):
 class WithMemory(nn.Module):
     """An embedding, and a lookup memory added to it: `Embed` for a `LanguageModel`.
 
-    It must see the tokens before: `generate(…, cached=False)`.
+    It must see the tokens before: `generate(…, cached=False)`, and no padding among them.
     """
 
     def __init__(self, embed: nn.Module, memory: LookupMemory):
@@ -60,7 +60,12 @@ class WithMemory(nn.Module):
     def forward(
         self, tokens: Int[Tensor, "B T"], start: int | Int[Tensor, "..."] = 0
     ) -> Float[Tensor, "B T C"]:
-        if not isinstance(start, Tensor) and start > 0:
+        if isinstance(start, Tensor):
+            raise ValueError(
+                f"a memory of the last {self.memory.n} takes tokens one after the other, from the "
+                "first: no padding, no documents side by side, no caches of fixed room"
+            )
+        if start > 0:
             raise ValueError(
                 f"tokens from position {start} on: a memory of the last {self.memory.n} needs to "
                 "see those before, too; read on from the beginning, generate(…, cached=False)"
