@@ -140,7 +140,7 @@ Needs [two](02-two.ipynb)
     ),
 ]
 DEEPER = [
-    words("title", "# Deep\n\nFrom the text: {n}`t: b`."),
+    words("title", "# Deeper: how far\n\nFrom the text: {n}`t: b`."),
     code("far", "plot()", "plot", data={"image/png": picture(90, 60, 128)}, figure="c"),
 ]
 SECOND = [
@@ -302,6 +302,12 @@ def test_a_chapter_ends_with_the_next_one_and_its_deeper_pages(site):
     assert found["next"] == "02-two.html" and deeper == ["01-deeper.html"]
     assert links("02-two")[0]["prev"] == "01-one.html"
     assert links("01-deeper") == ({"prev": "01-one.html", "next": "02-two.html"}, [])
+
+
+def test_the_list_of_deeper_pages_says_so_once(page):
+    assert text(page.select_one(".deeper-pages p")) == "Deeper: 1 page"
+    (name,) = (text(link) for link in page.select(".deeper-pages a"))
+    assert name.endswith("How far") and "Deeper" not in name
 
 
 def test_an_old_address_knows_where_its_anchor_went(site):

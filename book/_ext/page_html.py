@@ -65,7 +65,10 @@ def styles_once(app, page, template, context, doctree):
 
 
 def sized_images(app, page, template, context, doctree):
-    """Width and height on every stored figure: the text below it does not jump when it comes."""
+    """Width and height on every stored figure: the text below it does not jump when it comes.
+
+    As attributes, not as a style: where the window is narrow the height then follows the width.
+    """
     if doctree is None or "body" not in context:
         return
     sources = {name: path for path, name in app.builder.images.items()}
@@ -125,11 +128,20 @@ def neighbours(app, page, template, context, doctree):
     below = [each for each in app.env.toctree_includes.get(page, []) if is_deeper(app, each)]
     if is_chapter(page) and below:
         links = [link(app, page, each) for each in below]
-        items = "".join(f'<li><a href="{each["link"]}">{each["title"]}</a></li>' for each in links)
+        names = [said_once(each["title"]) for each in links]
+        items = "".join(
+            f'<li><a href="{each["link"]}">{name}</a></li>'
+            for each, name in zip(links, names, strict=True)
+        )
         words = f"Deeper: {len(below)} page{'s' * (len(below) > 1)}"
         context["body"] += (
             f'<nav class="deeper-pages" aria-label="Deeper"><p>{words}</p><ul>{items}</ul></nav>'
         )
+
+
+def said_once(title):
+    """A title without its "Deeper: ", for a list that is headed so."""
+    return re.sub(r"\bDeeper: (\w)", lambda found: found[1].upper(), title, count=1)
 
 
 def link(app, page, other):
