@@ -21,9 +21,6 @@ LEAST = 128  # queries for which it is worth while: the size of a block
 TRITON = find_spec("triton") is not None  # what compiles kernels
 NARROWEST = 16  # channels of a head that its kernel can compute
 
-# Of a score, and the numbers of its sequence, head, query and key.
-ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
-Kernel = Callable[..., tuple[Tensor, Tensor]]
 plain = cast(Callable[..., Tensor], flex_attention)  # torch's own types do not say what it returns
 
 
