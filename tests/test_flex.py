@@ -32,6 +32,7 @@ MASKS = {
     "window": causal & local(3),
     "documents": causal & document(IDS),
     "prefix and padding": (causal | prefix(2)) & padding(THERE),
+    "padding among tokens": causal & padding(THERE & (torch.arange(T) != 3)),
     "table": torch.ones(T, T).bool().tril(1),
 }
 OPTIONS = {
