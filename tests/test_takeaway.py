@@ -134,7 +134,7 @@ def test_nothing_else_is_seen_while_presenting(tab):
     for selector in (
         ".bd-sidebar-primary",
         ".bd-header-article",
-        "article p",
+        "article section > p",
         ".bd-footer-content",
     ):
         assert not any(node.is_visible() for node in tab.locator(selector).all()), selector

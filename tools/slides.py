@@ -90,8 +90,6 @@ def make(page, site, name, folder):
     address = f"{(site / name).as_uri()}.html"
     page.goto(address, wait_until="load")
     page.evaluate(SET)
-    for image in page.locator("img[loading=lazy]").all():
-        image.evaluate("node => { node.loading = 'eager' }")
     html = alone(page.content(), address, set(page.evaluate(FONTS)))
     path = folder / f"{name.rpartition('/')[2]}.html"
     draft = path.with_suffix(".draft")

@@ -48,9 +48,10 @@ def scripts(app, page, template, context, doctree):
 
 
 STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)
+SAME = re.compile(r' id="(?:exercise|solution)-content"')  # which every exercise has
 
 
-def styles_once(app, page, template, context, doctree):
+def once(app, page, template, context, doctree):
     """Each drawing and explorable brings its styles, for Jupyter: a page needs them once."""
     seen = set()
 
@@ -61,7 +62,7 @@ def styles_once(app, page, template, context, doctree):
         return found[0]
 
     if "body" in context:
-        context["body"] = STYLE.sub(first, context["body"])
+        context["body"] = SAME.sub("", STYLE.sub(first, context["body"]))
 
 
 def sized_images(app, page, template, context, doctree):
@@ -180,7 +181,7 @@ def setup(app):
     """Called by Sphinx."""
     app.connect("html-page-context", header, priority=900)
     app.connect("html-page-context", scripts, priority=900)
-    app.connect("html-page-context", styles_once, priority=900)
+    app.connect("html-page-context", once, priority=900)
     app.connect("html-page-context", sized_images, priority=900)
     app.connect("html-page-context", neighbours, priority=900)
     app.connect("build-finished", write_moved)

@@ -164,8 +164,11 @@ a {{ color: #0b5c8a }} li {{ margin: .3rem 0 }}
 <script>
 const words = decodeURIComponent(location.pathname).split("/").pop().replace(/\\.html?$/, "")
   .split(/[^\\p{{L}}\\p{{N}}]+/u).filter((word) => word && !/^\\d+$/.test(word)).join(" ");
-if (words) document.getElementById("search").href += "?q=" + encodeURIComponent(words);
-if (words) document.getElementById("search").textContent = "Search for “" + words + "”";
+const search = document.getElementById("search");
+if (words) {{
+  search.setAttribute("href", search.getAttribute("href") + "?q=" + encodeURIComponent(words));
+  search.textContent = "Search for “" + words + "”";
+}}
 </script></main></body></html>
 """
 
