@@ -82,9 +82,11 @@ def sized_images(app, page, template, context, doctree):
             return tag[0]
         given = FIXED.search(tag[0])
         width, height = given.groups() if given else size(Path(app.srcdir, path))
-        lazy = ' loading="lazy"' if tags else ""  # all but the first
+        about = f'width="{width}" height="{height}"'
+        # All but the first come late; the first is scaled by the height of the screen, too.
+        about += ' loading="lazy"' if tags else f' style="--width: {width}; --height: {height}"'
         tags.append(path)
-        return bare.replace("<img", f'<img width="{width}" height="{height}"{lazy}', 1)
+        return bare.replace("<img", f"<img {about}", 1)
 
     context["body"] = IMAGE.sub(sized, context["body"])
 
