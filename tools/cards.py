@@ -6,7 +6,6 @@ the built website and stored in book/_static/cards, each with at most 60 kB.
 
 import argparse
 import io
-import os
 import re
 from html import escape
 from pathlib import Path
@@ -14,6 +13,8 @@ from pathlib import Path
 from bs4 import BeautifulSoup
 from chromium import browser, say, site_of
 from toc import pages
+
+from attnbook import files
 
 ROOT = Path(__file__).parents[1]
 SIZE, HEAVIEST = (1200, 630), 60_000
@@ -106,9 +107,7 @@ def main(arguments=None):
         for name in options.pages or known:
             data = card(page, site, name, words_of(site, name))
             target = options.to / f"{name.rpartition('/')[2]}.png"
-            draft = target.with_suffix(".draft")
-            draft.write_bytes(data)
-            os.replace(draft, target)
+            files.store(target, data)
             say(f"{target.name}: {len(data) / 1000:.0f} kB", last=True)
 
 

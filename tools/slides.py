@@ -7,7 +7,6 @@ alive: to be carried on a stick or sent. `--pdf` prints one slide on each page a
 import argparse
 import base64
 import mimetypes
-import os
 import re
 import time
 from pathlib import Path
@@ -16,6 +15,8 @@ from urllib.parse import unquote, urljoin, urlsplit
 from bs4 import BeautifulSoup
 from chromium import browser, say, site_of
 from toc import pages
+
+from attnbook import files
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "book/_ext/scripts"
@@ -92,9 +93,7 @@ def make(page, site, name, folder):
     page.evaluate(SET)
     html = alone(page.content(), address, set(page.evaluate(FONTS)))
     path = folder / f"{name.rpartition('/')[2]}.html"
-    draft = path.with_suffix(".draft")
-    draft.write_text(html, encoding="utf-8")
-    os.replace(draft, path)
+    files.store(path, html)
     return path
 
 

@@ -240,7 +240,7 @@ class MultiHeadAttention(Attention):
         """How many of its channels are queries, keys and values."""
         return self.project.widths
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: Any) -> None:  # any attribute: numbers, parts
         if name == "to_qkv":  # else torch would register a second map that nobody calls
             self.project.to_qkv = value
         else:

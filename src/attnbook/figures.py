@@ -26,6 +26,7 @@ FAMILIES = {
 }
 WEIGHTS = LinearSegmentedColormap.from_list("weights", ["#FFFFFF", "#C88BB0", LIGHT["weight"]])
 COLOURS = PARTS | FAMILIES
+Numbers: TypeAlias = Any  # an array, a tensor, lists of either; `array` refuses the rest
 Line: TypeAlias = tuple[np.ndarray, np.ndarray]  # x and y
 
 
@@ -55,9 +56,9 @@ def style() -> None:
 
 
 def heatmap(
-    weights: Any,
-    rows: Sequence[Any],
-    columns: Sequence[Any],
+    weights: Numbers,
+    rows: Sequence[object],
+    columns: Sequence[object],
     ax: Axes | None = None,
     signed: bool = False,
     label: str | None = None,
@@ -102,7 +103,7 @@ def scale(weights: np.ndarray, signed: bool) -> dict[str, Any]:
     return {"cmap": "RdBu_r", "vmin": -reach, "vmax": reach}
 
 
-def matrix(weights: Any, signed: bool) -> np.ndarray:
+def matrix(weights: Numbers, signed: bool) -> np.ndarray:
     """The weights as an array, if they are a matrix of numbers that the scale can show."""
     weights = array("weights", weights)
     if weights.ndim != 2 or weights.size == 0:
@@ -116,7 +117,7 @@ def matrix(weights: Any, signed: bool) -> np.ndarray:
     return weights
 
 
-def array(name: str, values: Any) -> np.ndarray:
+def array(name: str, values: Numbers) -> np.ndarray:
     """Numbers as an array; also tensors, wherever they are, alone or in lists."""
     if hasattr(values, "detach"):
         values = values.detach().cpu().float().numpy()
@@ -128,7 +129,7 @@ def array(name: str, values: Any) -> np.ndarray:
         raise ValueError(f"{name}: numbers in rows of one length are needed ({error})") from error
 
 
-def ticks(tokens: Iterable[Any], points: float, least: int = 11) -> list[str]:
+def ticks(tokens: Iterable[object], points: float, least: int = 11) -> list[str]:
     """Tokens as labels, `least` points apart: some are left blank where they would touch."""
     gap = int(np.ceil(least / max(points, 0.1)))
     visible = [str(token).translate({32: "␣", 10: "⏎", 36: r"\$"}) for token in tokens]
@@ -136,7 +137,7 @@ def ticks(tokens: Iterable[Any], points: float, least: int = 11) -> list[str]:
 
 
 def curves(
-    lines: Mapping[Any, Any],
+    lines: Mapping[Any, Numbers],
     ax: Axes | None = None,
     xlabel: str = "",
     ylabel: str = "",
@@ -150,11 +151,11 @@ def curves(
     each seed. `log`: a logarithmic vertical axis; `chance`: a level to beat; `smooth`: average
     over so many neighbouring points.
     """
-    lines = {label: seeds(label, line) for label, line in lines.items()}
-    if not lines:
+    all_runs = {label: seeds(label, line) for label, line in lines.items()}
+    if not all_runs:
         raise ValueError("there is no line to draw")
     ax, ends = ax or plt.subplots()[1], []
-    for (label, runs), colour in zip(lines.items(), colours(lines), strict=True):
+    for (label, runs), colour in zip(all_runs.items(), colours(all_runs), strict=True):
         x, y = mean(label, runs, smooth)
         pale = [mean(label, [run], smooth) for run in runs] if len(runs) > 1 else runs
         for run in pale if len(runs) > 1 or smooth > 1 else []:
@@ -170,17 +171,17 @@ def curves(
     return ax
 
 
-def colours(labels: Iterable[Any]) -> list[str]:
+def colours(labels: Iterable[object]) -> list[str]:
     """To each family its own colour; to the others, in turn, those that no family needs."""
     own = [COLOURS.get(str(label).lower()) for label in labels]
     spare = iter([colour for colour in FAMILIES.values() if colour not in own])
     return [colour or next(spare, "#222222") for colour in own]
 
 
-def seeds(label: Any, line: Any) -> list[Line]:
+def seeds(label: object, line: Numbers) -> list[Line]:
     """A line as a list of (x, y), one for each seed."""
 
-    def is_list(part: Any) -> bool:
+    def is_list(part: Numbers) -> bool:
         sequence = isinstance(part, Sequence) and not isinstance(part, str)
         return getattr(part, "ndim", 0) > 0 or sequence
 
@@ -200,7 +201,7 @@ def seeds(label: Any, line: Any) -> list[Line]:
     return [(np.arange(1, len(line) + 1), array(name, line))]
 
 
-def mean(label: Any, runs: Sequence[Line], smooth: int) -> Line:
+def mean(label: object, runs: Sequence[Line], smooth: int) -> Line:
     """The mean over seeds, as far as the shortest goes, and over `smooth` neighbours."""
     shortest = min(len(x) for x, _ in runs)
     x = runs[0][0][:shortest]

@@ -48,7 +48,7 @@ def llama3(
     trained: int = 8192,
 ) -> Frequencies:
     """Pairs that turned more than `high` times in the `trained` context stay as they are, those
-    that turned less than `low` times are slowed by `factor`; in between it goes over smoothly.
+    that turned fewer than `low` times are slowed by `factor`; in between it goes over smoothly.
 
     Grattafiori et al. 2024 (Llama 3.1); the numbers are those of its configuration.
     """
@@ -69,7 +69,7 @@ def yarn(
     whole: bool = True,
 ) -> Frequencies:
     """Pairs that turned more than `fast` times in the `trained` context stay as they are, those
-    that turned less than `slow` times are slowed by `factor`; in between a straight line over the
+    that turned fewer than `slow` times are slowed by `factor`; in between a straight line over the
     pairs.
 
     `whole` rounds the two ends of that line to whole pairs, as the published code does. The

@@ -3,13 +3,14 @@
 Which number of a model is of which kind decides its rate, its decay and its optimizer: `kinds`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
+from torch.optim.optimizer import ParamsT
 
 Closure = Callable[[], Tensor | float]
 INPUTS = {"embed", "source_embed", "target_embed", "positions", "patches"}
@@ -46,7 +47,7 @@ class Muon(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: ParamsT,
         lr: float = 0.02,
         weight_decay: float = 0.0,
         momentum: float = 0.95,

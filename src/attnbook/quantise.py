@@ -111,8 +111,8 @@ def int8_kernel(x: Float[Tensor, "*batch C"], W: QuantisedMatrix) -> Float[Tenso
     """
     if W.bits <= 4 or W.scales.shape[1] > 1:
         raise ValueError(
-            f"this kernel is for 8 bits and a scale a row; got {W.bits} bits, {W.scales.shape[1]} "
-            "scales a row"
+            f"this kernel is for 8 bits and one scale per row; got {W.bits} bits, "
+            f"{W.scales.shape[1]} scales per row"
         )
     rows = x.flatten(0, -2).bfloat16()
     y = torch.ops.aten._weight_int8pack_mm(rows, W.stored, W.scales[:, 0].bfloat16())

@@ -1,13 +1,13 @@
 """A quantised model as one small file: whole numbers and scales, as they are in memory."""
 
 import json
-import os
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from attnbook.files import replacing
 from attnbook.quantise import (
     Product,
     QuantisedEmbedding,
@@ -31,17 +31,13 @@ def save(model: nn.Module, path: str | Path) -> None:
             tensors[name] = tensor.detach().contiguous()
         else:
             tied[name] = first
-    kept = {
+    bits = {
         name: [part.matrix.bits, part.matrix.group]
         for name, part in model.named_modules(remove_duplicate=False)
         if isinstance(part, (QuantisedLinear, QuantisedEmbedding))
     }
-    partial = Path(f"{path}.partial")
-    try:
-        save_file(tensors, partial, {NOTES: json.dumps({"quantised": kept, "tied": tied})})
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(Path(path)) as draft:
+        save_file(tensors, draft, {NOTES: json.dumps({"quantised": bits, "tied": tied})})
 
 
 def load(model: nn.Module, path: str | Path, product: Product = unpacked) -> nn.Module:
@@ -49,14 +45,14 @@ def load(model: nn.Module, path: str | Path, product: Product = unpacked) -> nn.
 
     Raises ValueError, before anything is changed, unless names and shapes are the file's.
     """
-    tensors, kept = read(path)
-    check(model, tensors, kept, path)
+    tensors, bits = read(path)
+    check(model, tensors, bits, path)
 
     def matrix(name: str, W: Tensor) -> QuantisedMatrix:
         stored, scales = (tensors[f"{name}.matrix.{part}"] for part in ("stored", "scales"))
-        return QuantisedMatrix(stored.to(W.device), scales.to(W.device), W.shape[1], *kept[name])
+        return QuantisedMatrix(stored.to(W.device), scales.to(W.device), W.shape[1], *bits[name])
 
-    replaced(model, list(kept), matrix, product).load_state_dict(tensors)
+    replaced(model, list(bits), matrix, product).load_state_dict(tensors)
     return model
 
 
@@ -75,15 +71,17 @@ def read(path: str | Path) -> tuple[dict[str, Tensor], dict[str, list[int]]]:
     return tensors, notes["quantised"]
 
 
-def check(model: nn.Module, tensors: dict[str, Tensor], kept: dict, path: str | Path) -> None:
+def check(
+    model: nn.Module, tensors: dict[str, Tensor], bits: dict[str, list[int]], path: str | Path
+) -> None:
     """Raise a ValueError unless the model has each tensor of the file, in its shape."""
     parts = dict(maps_and_tables(model))
     here = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    for name, (bits, group) in kept.items():
+    for name, (width, group) in bits.items():
         if name in parts:
             here.pop(f"{name}.weight", None)  # a tied head has none of its own
             R, C = tuple(parts[name].get_parameter("weight").shape)
-            here[f"{name}.matrix.stored"] = (R, -(-C // 2) if bits <= 4 else C)
+            here[f"{name}.matrix.stored"] = (R, -(-C // 2) if width <= 4 else C)
             here[f"{name}.matrix.scales"] = (R, -(-C // group))
     there = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     wrong = [

@@ -8,7 +8,7 @@ from typing import Any
 from IPython.display import display
 
 
-def show(*things: Any) -> None:
+def show(*things: object) -> None:
     """Display the source of functions, methods and classes as it stands in the module."""
     if not things:
         raise ValueError("nothing to show; pass a function or a class: show(attend)")

@@ -7,13 +7,12 @@ makes it faster. Leviathan et al. 2023; Chen et al. 2023.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
-from attnbook.cache import WindowCache
+from attnbook.cache import Kept, WindowCache
 
 Logits = Float[Tensor, "N V"]
 Chances = Callable[[Logits], Float[Tensor, "N V"]]
@@ -79,14 +78,15 @@ class Reader:
     read anew.
     """
 
-    def __init__(self, model: Any, chances: Chances = certain, spare: int = 32):
+    def __init__(self, model: nn.Module, chances: Chances = certain, spare: int = 32):
         self.model, self.chances, self.calls, self.spare = model, chances, 0, spare
         self.caches = self.empty()
         self.seen = torch.zeros(0, dtype=torch.long)
 
-    def empty(self) -> list[Any] | None:
+    def empty(self) -> list[Kept] | None:
         """New caches, if the model has any."""
-        caches = self.model.caches() if hasattr(self.model, "caches") else None
+        make = getattr(self.model, "caches", None)
+        caches: list[Kept] | None = None if make is None else make()
         for cache in caches or []:
             if isinstance(cache, WindowCache):
                 cache.spare = self.spare
@@ -133,7 +133,7 @@ class Written:
 
 
 def speculative(
-    model: Any,
+    model: nn.Module,
     propose: Propose,
     tokens: Int[Tensor, " T"],
     steps: int,

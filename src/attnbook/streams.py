@@ -7,12 +7,14 @@ they are given from growing. Zhu et al. 2025 (hyper-connections); Xie et al. 202
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from attnbook.cache import Kept
+from attnbook.masks import Mask
 
 Streams = Float[Tensor, "B T n C"]
 
@@ -67,7 +69,7 @@ class HyperConnection(nn.Module):
         base = torch.cat((even, torch.zeros(n), 4 * torch.eye(n).flatten()))
         self.shares = Shares(width, n, base, (n, n, n * n))
 
-    def forward(self, streams: Streams, *given: Any, **named: Any) -> Streams:
+    def forward(self, streams: Streams, *given: object, **named: object) -> Streams:
         check_count(streams, self.n)
         pre, post, mix = self.shares(streams)
         mix = sinkhorn(mix.unflatten(-1, (self.n, self.n)), self.rounds).to(streams.dtype)
@@ -84,7 +86,7 @@ class StreamBlock(nn.Module):
         super().__init__()
         self.attention, self.feedforward = attention, feedforward
 
-    def forward(self, streams: Streams, mask: Any = None, **named: Any) -> Streams:
+    def forward(self, streams: Streams, mask: Mask | None = None, **named: object) -> Streams:
         return self.feedforward(self.attention(streams, mask=mask, **named))
 
 
@@ -100,9 +102,9 @@ class StreamStack(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "B T C"],
-        *given: Any,
-        caches: Sequence[Any] | None = None,
-        **named: Any,
+        *given: object,
+        caches: Sequence[Kept | None] | None = None,
+        **named: object,
     ) -> Float[Tensor, "B T C"]:
         """`given` and `named` (masks) go to every block; each block has its own cache."""
         caches = [None] * len(self.blocks) if caches is None else caches

@@ -14,6 +14,7 @@ PERIOD = 12  # a year of months
 BURN = 240  # steps before the first one that is shown: how it began is forgotten by then
 
 Sampler = Callable[[torch.Generator], Float[Tensor, "B T"]]
+Expected = Callable[[Float[Tensor, "*batch T"]], Float[Tensor, "*batch"]]
 
 
 def seasonal_next(past: Float[Tensor, "*batch T"]) -> Float[Tensor, "*batch"]:
@@ -47,7 +48,7 @@ def switching(B: int, T: int) -> Sampler:
     return _sampler(switching_next, B, T)
 
 
-def _sampler(expected: Callable, B: int, T: int) -> Sampler:
+def _sampler(expected: Expected, B: int, T: int) -> Sampler:
     if B < 1 or T < 1:
         raise ValueError(f"at least 1 series of 1 month; not {B} of {T}")
 

@@ -161,4 +161,4 @@ def words(pen: Pen, s: Streams, places: Sequence[Length], floor: Length, narrow:
     for line, text in enumerate(
         ("gradient:", "straight", "back, × 1,", "plus what", "each part", "adds")
     ):
-        pen.text(652, 150 + 17 * line, text, "gradient f s l" + " b" * (line == 0))
+        pen.text(652, 150 + 17 * line, text, "gradient f s l" if line else "gradient f s l b")

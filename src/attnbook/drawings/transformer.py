@@ -87,7 +87,7 @@ def notes(pen: Pen, x: Length, y: Length) -> None:
                 x + 136,
                 y + 44 + 20 * line,
                 f"{count(part) / 1e6:.1f} M",
-                "s e" + " b" * (line == 3),
+                "s e b" if name == "together" else "s e",
             )
 
 

@@ -1,8 +1,6 @@
 """Exact attention without the table of scores: softmax in one pass, keys block by block."""
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -10,6 +8,9 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from attnbook.attention import check_mask, scaled_dot_scores
+from attnbook.masks import Pattern, Rule
+
+Looks = Pattern | Rule | None  # who may look at whom; None: everybody at everybody
 
 
 def online_softmax(
@@ -40,7 +41,7 @@ def flash_attend(
     k: Float[Tensor, "*batch Tk D"],
     v: Float[Tensor, "*batch Tk Dv"],
     mask: Bool[Tensor, "..."] | None = None,
-    pattern: Callable | None = None,
+    pattern: Looks = None,
     block: int = 64,
 ) -> Float[Tensor, "*batch Tq Dv"]:
     """What `attend` returns, from tiles of block × block scores: memory grows with T, not T².
@@ -62,7 +63,7 @@ def flash_attend(
     return torch.cat(outputs, -2)
 
 
-def check(q: Tensor, k: Tensor, v: Tensor, mask: Any, pattern: Any, block: int) -> None:
+def check(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, pattern: Looks, block: int) -> None:
     """Raise a ValueError unless all of it fits together."""
     Tq, Tk = q.shape[-2], k.shape[-2]
     if block < 1:
@@ -76,7 +77,7 @@ def check(q: Tensor, k: Tensor, v: Tensor, mask: Any, pattern: Any, block: int) 
 
 
 def some_rows(
-    q: Tensor, k: Tensor, v: Tensor, mask: Any, pattern: Any, start: int, block: int
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, pattern: Looks, start: int, block: int
 ) -> Tensor:
     """The outputs of a few queries, the first of which stands at position `start`."""
     i = torch.arange(start, start + q.shape[-2], device=q.device)[:, None]

@@ -6,7 +6,6 @@ Queries are keys here, but for their length: similar vectors then fall into the 
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -14,6 +13,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attnbook.attention import masked_softmax, scaled_dot_scores
+from attnbook.masks import Pattern, Rule
+
+# Vectors, values and buckets of one sequence, or of a batch, to what each position takes home.
+Sequences = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def rotations(
@@ -44,7 +47,7 @@ def lsh_attend(
     v: Float[Tensor, "*batch T Dv"],
     turns: Float[Tensor, "rounds D half"],
     chunk: int,
-    pattern: Callable | None = None,
+    pattern: Pattern | Rule | None = None,
 ) -> Float[Tensor, "*batch T Dv"]:
     """Queries x look at keys x / |x|, each only at those in its own bucket.
 
@@ -57,13 +60,15 @@ def lsh_attend(
         raise ValueError(f"{T} positions do not divide into chunks of {chunk}")
     if v.shape[-2] != T:
         raise ValueError(f"{T} keys but {v.shape[-2]} values: each key needs its value")
-    attend: Callable[..., Tensor] = partial(one_sequence, chunk=chunk, pattern=pattern)
+    attend: Sequences = partial(one_sequence, chunk=chunk, pattern=pattern)
     for _ in x.shape[:-2]:
         attend = torch.vmap(attend)
     return attend(x, v, buckets_of(x, turns))
 
 
-def one_sequence(x: Tensor, v: Tensor, bucket: Tensor, chunk: int, pattern: Any) -> Tensor:
+def one_sequence(
+    x: Tensor, v: Tensor, bucket: Tensor, chunk: int, pattern: Pattern | Rule | None
+) -> Tensor:
     """A round sorts, looks around, sorts back; then the rounds are averaged. Returns (T Dv).
 
     A pair that several rounds find counts once: each takes its part of it. Kitaev et al. 2020,
@@ -73,7 +78,7 @@ def one_sequence(x: Tensor, v: Tensor, bucket: Tensor, chunk: int, pattern: Any)
     place = order.argsort(-1)
     own = order.unflatten(-1, (-1, chunk))  # (rounds chunks chunk)
     near = torch.cat((own.roll(1, 1), own), -1)  # (rounds chunks 2·chunk)
-    allowed, times = found(own[..., None], near[..., None, :], bucket, place // chunk)
+    allowed, times = pairs_of(own[..., None], near[..., None, :], bucket, place // chunk)
     if pattern is not None:
         allowed = allowed & pattern(own[..., None], near[..., None, :])
     scores = scaled_dot_scores(x[own], F.normalize(x, dim=-1)[near]) - times.log()
@@ -85,7 +90,7 @@ def one_sequence(x: Tensor, v: Tensor, bucket: Tensor, chunk: int, pattern: Any)
     return (share[..., None] * output).sum(0)
 
 
-def found(i: Tensor, j: Tensor, bucket: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+def pairs_of(i: Tensor, j: Tensor, bucket: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
     """Whether a round finds the pair (i, j) in it, and how many of the rounds find this pair.
 
     `bucket` and `cell` say in each round where a position is: its bucket, its chunk.

@@ -5,7 +5,6 @@ query is asked. Performer is a choice of φ. Linformer keeps the softmax and sho
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -13,6 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnbook.attention import attend
+
+Feature = Callable[[Float[Tensor, "*batch T D"]], Float[Tensor, "*batch T F"]]
 
 
 def elu_plus_one(x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:
@@ -27,7 +28,7 @@ def linear_attend(
     q: Float[Tensor, "*batch Tq D"],
     k: Float[Tensor, "*batch Tk D"],
     v: Float[Tensor, "*batch Tk Dv"],
-    feature: Callable = elu_plus_one,
+    feature: Feature = elu_plus_one,
     mask: Bool[Tensor, "*#batch Tk"] | None = None,
 ) -> Float[Tensor, "*batch Tq Dv"]:
     """Weights proportional to feature(q) · feature(k), without computing any of them.
@@ -46,7 +47,7 @@ def causal_linear_attend(
     q: Float[Tensor, "*batch T D"],
     k: Float[Tensor, "*batch T D"],
     v: Float[Tensor, "*batch T Dv"],
-    feature: Callable = elu_plus_one,
+    feature: Feature = elu_plus_one,
     block: int = 32,
 ) -> Float[Tensor, "*batch T Dv"]:
     """`linear_attend` to the past and oneself, by running sums of constant size.
@@ -59,8 +60,8 @@ def causal_linear_attend(
         raise ValueError(f"a block holds at least 1 position; got {block}")
     blocks = (x.split(block, -2) for x in (feature(q), feature(k), v))
     outputs: list[Tensor] = []
-    past: Any = 0
-    total: Any = 0
+    past: Tensor | int = 0
+    total: Tensor | int = 0
     for i, (q, k, v) in enumerate(zip(*blocks, strict=True)):
         weights = (q @ k.mT).tril()
         output, sums = weights @ v, weights.sum(-1, keepdim=True)

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-Two = tuple[Float[Tensor, "B T C"], Float[Tensor, "B T C"]]
+Two = tuple[Float[Tensor, "*batch C"], Float[Tensor, "*batch C"]]
 
 
 class ReversibleBlock(nn.Module):
@@ -24,11 +24,11 @@ class ReversibleBlock(nn.Module):
                 raise ValueError(f"dropout of {part.p} would differ when it is computed again")
         self.f, self.g = f, g
 
-    def forward(self, x1: Float[Tensor, "*batch C"], x2: Float[Tensor, "*batch C"]) -> Any:
+    def forward(self, x1: Float[Tensor, "*batch C"], x2: Float[Tensor, "*batch C"]) -> Two:
         y1 = x1 + self.f(x2)
         return y1, x2 + self.g(y1)
 
-    def inverse(self, y1: Float[Tensor, "*batch C"], y2: Float[Tensor, "*batch C"]) -> Any:
+    def inverse(self, y1: Float[Tensor, "*batch C"], y2: Float[Tensor, "*batch C"]) -> Two:
         """The inputs that gave these outputs, up to rounding."""
         x2 = y2 - self.g(y1)
         return y1 - self.f(x2), x2
@@ -55,7 +55,7 @@ class Reversal(torch.autograd.Function):
     """Runs blocks forward without keeping anything but the end; runs them back for gradients."""
 
     @staticmethod
-    def forward(ctx: Any, blocks: nn.ModuleList, x1: Tensor, x2: Tensor, *weights: Tensor) -> Any:
+    def forward(ctx: Any, blocks: nn.ModuleList, x1: Tensor, x2: Tensor, *weights: Tensor) -> Two:
         for block in blocks:  # nothing is recorded in here
             x1, x2 = block(x1, x2)
         ctx.blocks, ctx.weights = blocks, weights
@@ -63,9 +63,9 @@ class Reversal(torch.autograd.Function):
         return x1, x2
 
     @staticmethod
-    def backward(ctx: Any, grad1: Tensor, grad2: Tensor) -> Any:
+    def backward(ctx: Any, grad1: Tensor, grad2: Tensor) -> tuple[Tensor | None, ...]:
         y1, y2 = ctx.saved_tensors
-        totals: dict[int, Any] = {id(weight): 0 for weight in ctx.weights}
+        totals = {id(weight): torch.zeros_like(weight) for weight in ctx.weights}
         for block in reversed(ctx.blocks):
             x1, x2 = (x.detach().requires_grad_() for x in block.inverse(y1, y2))
             with torch.enable_grad():

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -128,7 +127,7 @@ class Replace(nn.Module):
         super().__init__()
         self.part, self.before, self.after = part, before, after
 
-    def forward(self, x: Tensor, *given: Any, **named: Any) -> Tensor:
+    def forward(self, x: Tensor, *given: object, **named: object) -> Tensor:
         """The part's answer to a normalised copy, or its answer normalised."""
         return self.after(self.part(self.before(x), *given, **named))
 

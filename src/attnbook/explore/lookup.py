@@ -2,13 +2,13 @@
 
 import copy
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from attnbook.attention import AdditiveScores, attend, dot_scores
+from attnbook.attention import AdditiveScores, ScoreFunction, attend, dot_scores
 from attnbook.explore.element import Explorable
 from attnbook.explore.still import Still, number
 
@@ -67,7 +67,7 @@ class Lookup(Explorable):
 
     def result(self, state: dict) -> dict:
         """The weights and the mean that they give: those of `attend`, in float64."""
-        score: Callable = dot_scores
+        score: ScoreFunction = dot_scores
         if state["score"] == "additive" and self.additive:
             score = copy.deepcopy(self.additive).double()
         query = torch.tensor([state["query"]], dtype=torch.float64)

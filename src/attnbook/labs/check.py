@@ -27,7 +27,7 @@ STUBS = {
 }
 
 
-def check(name: Any, function: Any, student: str = "") -> None:
+def check(name: object, function: object, student: str = "") -> None:
     """Say in one or two sentences whether `function` answers the question called `name`.
 
     `student` is whose copy of the lab it is, for copies that differ.
@@ -39,12 +39,12 @@ def check(name: Any, function: Any, student: str = "") -> None:
         print(f"{name}: the check could not finish ({type(error).__name__}).")
 
 
-def check_for(student: Any) -> Callable[..., None]:
+def check_for(student: object) -> Callable[..., None]:
     """The check for the copy of one student."""
     return partial(check, student=str(student))
 
 
-def sentence(name: str, function: Any, student: str = "") -> str:
+def sentence(name: str, function: object, student: str = "") -> str:
     """What `check` prints."""
     known = sheets(student)
     if name not in known:

@@ -12,6 +12,7 @@ from contextlib import redirect_stderr, suppress
 from pathlib import Path
 from typing import Any
 
+from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
 from attnbook import files
@@ -31,7 +32,7 @@ WORDS = {  # what is otherwise with nbgrader: the stub, the numbers, the name of
 }
 
 
-def source_notebook(lab: Lab) -> Any:
+def source_notebook(lab: Lab) -> NotebookNode:
     """The lab with solutions, each cell marked for nbgrader, and a test behind each function."""
     release.student_copy(lab)  # a ValueError if a solution stands outside its markers
     notebook, cells = copy.deepcopy(lab.notebook), []
@@ -49,7 +50,7 @@ def source_notebook(lab: Lab) -> Any:
     return notebook
 
 
-def turned(cell: Any, question: Asked | None) -> list[Any]:
+def turned(cell: NotebookNode, question: Asked | None) -> list[NotebookNode]:
     """A cell of the lab as nbgrader's, and if it is a function's, the cell that tests it."""
     cell.source = RUBRIC.sub("", cell.source).strip()
     if not SOLUTION.search(cell.source):
@@ -67,7 +68,7 @@ def turned(cell: Any, question: Asked | None) -> list[Any]:
     return [marked(cell, solution=True, **worth)]
 
 
-def marked(cell: Any, **use: Any) -> Any:
+def marked(cell: NotebookNode, **use: Any) -> NotebookNode:
     """The cell without outputs, and with what nbgrader wants to know of it."""
     if cell.cell_type == "code":
         cell.outputs, cell.execution_count = [], None

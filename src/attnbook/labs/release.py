@@ -11,6 +11,7 @@ from typing import Any
 from warnings import catch_warnings
 
 import nbformat
+from nbformat import NotebookNode
 
 from attnbook import files
 from attnbook.labs import variants
@@ -23,7 +24,7 @@ ANSWER = "*Write your answer here, instead of this line.*"
 CHECK = "from attnbook.labs.check import check"
 
 
-def student_copy(lab: Lab, student: str = "") -> Any:
+def student_copy(lab: Lab, student: str = "") -> NotebookNode:
     """The notebook for students, or a ValueError if any of a solution is still in it.
 
     With a student's name it is the one for that student, by the options that the name draws.
@@ -42,7 +43,7 @@ def student_copy(lab: Lab, student: str = "") -> Any:
     return notebook
 
 
-def without_solutions(lab: Lab) -> Any:
+def without_solutions(lab: Lab) -> NotebookNode:
     """The notebook with stubs for solutions, without outputs, rubric and metadata."""
     notebook = copy.deepcopy(lab.notebook)
     kept = []
@@ -60,7 +61,7 @@ def without_solutions(lab: Lab) -> Any:
     return notebook
 
 
-def sign(notebook: Any, student: str) -> None:
+def sign(notebook: NotebookNode, student: str) -> None:
     """Let the notebook say whose copy it is: the check and the grading read it there."""
     first = [cell for cell in notebook.cells if CHECK in cell.source.splitlines()]
     if len(first) != 1:
@@ -69,7 +70,7 @@ def sign(notebook: Any, student: str) -> None:
     first[0].source = first[0].source.replace(CHECK, f"{CHECK}_for") + f"\n\n{mine}"
 
 
-def given(lab: Lab) -> list[str]:
+def handed_out(lab: Lab) -> list[str]:
     """The statements that the lab hands out: what they use is not the student's doing."""
     statements: dict[str, None] = {}
     for options in variants.every(lab.choices):
@@ -79,7 +80,7 @@ def given(lab: Lab) -> list[str]:
     return list(statements)
 
 
-def without_solution(cell: Any) -> str:
+def without_solution(cell: NotebookNode) -> str:
     """The cell's text with stubs where solutions were and nothing where the rubric was."""
     source = RUBRIC.sub("", cell.source)
     if cell.cell_type != "code":
@@ -91,7 +92,7 @@ def without_solution(cell: Any) -> str:
     return SOLUTION.sub(stub, source).strip()
 
 
-def refuse_what_is_left(notebook: Any, questions: Sequence[Asked]) -> None:
+def refuse_what_is_left(notebook: NotebookNode, questions: Sequence[Asked]) -> None:
     """Raise a ValueError naming the first thing that gives a solution away."""
     secret = {line for q in questions for text in q.solutions for line in telling(text, q.code)}
     secret |= {line for q in questions for line in telling(q.rubric, False)}
@@ -114,11 +115,11 @@ def refuse_what_is_left(notebook: Any, questions: Sequence[Asked]) -> None:
             raise ValueError(f"a line of a solution is still somewhere in the notebook: {line}")
 
 
-def refuse_what_answers(notebook: Any, lab: Lab) -> None:
+def refuse_what_answers(notebook: NotebookNode, lab: Lab) -> None:
     """Raise a ValueError if a question is answered in the copy, in whatever words and name."""
     tree, _ = cells.statements([(cell.cell_type, cell.source) for cell in notebook.cells])
     written = {s.name for s in tree if isinstance(s, ast.FunctionDef) and not cells.is_stub(s)}
-    functions = {name: made(tree, name) for name in {*written, *lab.compared}}
+    functions = {name: value_of(tree, name) for name in {*written, *lab.compared}}
     for name, question in lab.compared.items():
         cases = drawn(question, seed=1)
         right = run(question.program, frozenset(lab.flips(name)), cases)
@@ -128,7 +129,7 @@ def refuse_what_answers(notebook: Any, lab: Lab) -> None:
                 raise ValueError(f"the question {name} is still answered in the copy, by {other}")
 
 
-def made(tree: Sequence[ast.stmt], name: str) -> Any:
+def value_of(tree: Sequence[ast.stmt], name: str) -> Any:
     """What a notebook calls by a name, made of the statements that are needed for it."""
     names: dict[str, Any] = {}
     for statement in cells.needed(tree, name):
@@ -158,7 +159,7 @@ def squeezed(line: str) -> str:
     return re.sub(r"\s+", "", re.sub(r"(?<!#)#(?!#).*", "", line))
 
 
-def text(notebook: Any) -> str:
+def text(notebook: NotebookNode) -> str:
     """The file's text. Writing it twice gives the same bytes."""
     for cell in notebook.cells:
         if cell.cell_type == "code" and not cell.source.startswith(("%", "!")):
@@ -167,7 +168,7 @@ def text(notebook: Any) -> str:
     return nbformat.writes(notebook, version=nbformat.NO_CONVERT) + "\n"
 
 
-def parses(cell: Any) -> None:
+def parses(cell: NotebookNode) -> None:
     """A stub must still be Python: a student who runs it untouched sees no error."""
     lines = [line for line in cell.source.splitlines() if not line.lstrip().startswith("%")]
     body = "\n".join(lines)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import nbformat
+from nbformat import NotebookNode
 
 from attnbook.labs import variants
 from attnbook.labs.question import Choices, Question
@@ -67,11 +67,11 @@ class Lab:
         return known.setdefault(tuple(options.values()), self.variant(options))
 
     @cached_property
-    def stored(self) -> Any:
+    def stored(self) -> NotebookNode:
         return nbformat.read(self.path, as_version=nbformat.NO_CONVERT)
 
     @cached_property
-    def notebook(self) -> Any:
+    def notebook(self) -> NotebookNode:
         """The notebook as it is with the options; ValueError if one has nothing to replace."""
         notebook = copy.deepcopy(self.stored)
         everything = "\n".join(cell.source for cell in notebook.cells)

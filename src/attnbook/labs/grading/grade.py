@@ -48,7 +48,7 @@ class Grader:
         self.known: dict[tuple[str, ...], Sheet] = {}
         self.sheets = self.sheets_of("")
         self.arguments: dict[str, torch.Tensor] = {}
-        given, jobs = release.given(self.lab), []
+        given, jobs = release.handed_out(self.lab), []
         for name, question in questions:
             packed = [self.packed(name, n, case) for n, case in enumerate(self.cases[name])]
             others = [other for other in self.cases if other != name]

@@ -24,7 +24,7 @@ LONGEST = 20_000  # letters of a written answer
 LASTING = __future__.annotations.compiler_flag  # once imported, it holds for the whole notebook
 
 
-def done(question: Mapping[str, Any], tensors: Tensors, raw: bytes) -> bytes:
+def answer(question: Mapping[str, Any], tensors: Tensors, raw: bytes) -> bytes:
     """The reply to one question, as bytes."""
     return written(question, raw) if "written" in question else code(question, tensors, raw)
 
@@ -59,11 +59,11 @@ def code(question: Mapping[str, Any], tensors: Tensors, raw: bytes) -> bytes:
     results: dict[str, torch.Tensor] = {}
     for number, case in enumerate(question["cases"]):
         try:
-            results |= kept(number, function(*given(case, tensors)))
+            results |= as_tensors(number, function(*arguments(case, tensors)))
             notes.append("")
         except BaseException as error:
             notes.append(short(error))
-    used = set(operations(function, given(question["cases"][0], tensors), question["banned"]))
+    used = set(operations(function, arguments(question["cases"][0], tensors), question["banned"]))
     written = [statement for statement in part if plain(statement) not in question["given"]]
     used |= (mentions(written) | unused(part, question["banned"])) & set(question["banned"])
     there = set().union(*map(binds, part))
@@ -100,7 +100,7 @@ def executed(part: Sequence[ast.stmt]) -> tuple[dict[str, Any], list[str]]:
     return names, trouble[:3]
 
 
-def given(case: Sequence[Any], tensors: Tensors) -> list[Any]:
+def arguments(case: Sequence[Any], tensors: Tensors) -> list[Any]:
     """Fresh copies of a case's arguments."""
     return [tensors[a].clone() if isinstance(a, str) else a for a in case]
 
@@ -109,7 +109,7 @@ def short(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error)[:200]}"
 
 
-def kept(number: int, value: Any) -> dict[str, torch.Tensor]:
+def as_tensors(number: int, value: Any) -> dict[str, torch.Tensor]:
     """Results as tensors of plain numbers, named after their case and place."""
     parts = enumerate(arrays(value))
     return {f"{number}/{place}": torch.from_numpy(part.copy()) for place, part in parts}
