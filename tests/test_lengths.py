@@ -5,9 +5,26 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src"
+ROOT = Path(__file__).parents[1]
 LONGEST = 25
 DRAWING = 40  # lines of one drawing: it is read beside its picture, stroke by stroke
+FOLDERS = ("src", "tools", "results", "benchmarks", "book/_ext")
+FILES = sorted(path.relative_to(ROOT) for f in FOLDERS for path in (ROOT / f).rglob("*.py"))
+# Definitions that are longer yet: they may only shrink, and leave this table when they are short.
+LONGER = {
+    ("book/_ext/section_search.py", "collect"): 35,
+    ("book/_ext/section_search.py", "dump"): 29,
+    ("book/_ext/topic_index.py", "build"): 34,
+    ("results/book_lm.py", "ship"): 58,
+    ("results/book_vit.py", "measure"): 42,
+    ("results/images.py", "measure"): 36,
+    ("results/scaling.py", "measure"): 36,
+    ("results/shakespeare.py", "measure"): 37,
+    ("results/speedrun.py", "nanogpt"): 38,
+    ("results/translation.py", "measure"): 28,
+    ("results/tweaks.py", "one_run"): 34,
+    ("tools/pdf.py", "make"): 38,
+}
 
 
 def bodies(tree):
@@ -19,12 +36,25 @@ def bodies(tree):
             yield node, len(lines)
 
 
-@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: path.stem)
-def test_a_definition_has_at_most_25_lines(path):
-    tree = ast.parse(path.read_text("utf-8"))
+def allowed(path, name):
     most = DRAWING if path.parent.name == "drawings" else LONGEST
-    long = {f"{node.name}, line {node.lineno}": n for node, n in bodies(tree) if n > most}
+    return LONGER.get((path.as_posix(), name), most)
+
+
+@pytest.mark.parametrize("path", FILES, ids=Path.as_posix)
+def test_a_definition_has_at_most_25_lines(path):
+    found = list(bodies(ast.parse((ROOT / path).read_text("utf-8"))))
+    long = {
+        f"{node.name}, line {node.lineno}": n for node, n in found if n > allowed(path, node.name)
+    }
     assert not long
+    known = {name for file, name in LONGER if file == path.as_posix()}
+    still = {node.name for node, n in found if n > LONGEST}
+    assert known <= still, f"short by now, and still in LONGER: {known - still}"
+
+
+def test_every_file_in_the_table_exists():
+    assert {file for file, _ in LONGER} <= {path.as_posix() for path in FILES}
 
 
 def test_this_test_can_fail():

@@ -5,6 +5,7 @@ the built website and stored in book/_static/cards, each with at most 60 kB.
 """
 
 import argparse
+import base64
 import io
 import re
 from html import escape
@@ -12,6 +13,8 @@ from pathlib import Path
 
 from bs4 import BeautifulSoup
 from chromium import browser, say, site_of
+from PIL import Image
+from playwright.sync_api import Page
 from toc import pages
 
 from attnbook import files
@@ -35,16 +38,10 @@ header { height: .6rem; background: #14467a; }
 """
 
 
-def card(page, site, name, words):
+def card(page: Page, site: Path, name: str, words: dict[str, str]) -> bytes:
     """PNG of a page's card."""
-    from PIL import Image
-
     page.set_viewport_size({"width": 900, "height": 900})
-    page.goto(
-        f"{(site / name).as_uri()}.html"
-        if name != "book/index"
-        else (site / "book/index.html").as_uri()
-    )
+    page.goto(f"{(site / name).as_uri()}.html")
     page.wait_for_load_state("load")
     picture = page.locator(PICTURE).first
     inside = ""
@@ -64,7 +61,26 @@ def card(page, site, name, words):
         f"<div class='picture'>{inside}</div></main>"
     )
     page.wait_for_load_state("load")
-    drawn = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+    return small(page.screenshot(), name)
+
+
+def first_picture(page: Page) -> str:
+    """The page's first picture as an element; "" where it has none."""
+    picture = page.locator(PICTURE).first
+    if not picture.count():
+        return ""
+    picture.scroll_into_view_if_needed()
+    page.evaluate("async () => { await document.fonts.ready }")
+    caption = picture.locator("figcaption")
+    if caption.count():
+        caption.first.evaluate("node => { node.hidden = true }")
+    shot = base64.b64encode(picture.screenshot(animations="disabled")).decode()
+    return f'<img src="data:image/png;base64,{shot}"/>'
+
+
+def small(png: bytes, name: str) -> bytes:
+    """The picture in as many colours as its file may have bytes for."""
+    drawn = Image.open(io.BytesIO(png)).convert("RGB")
     for colours in (128, 64, 32, 16, 8):
         out = io.BytesIO()
         drawn.quantize(colours, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
@@ -73,10 +89,10 @@ def card(page, site, name, words):
     raise SystemExit(f"{name}: the card has more than {HEAVIEST:,} bytes even with 8 colours")
 
 
-def words_of(site, name):
+def words_of(site: Path, name: str) -> dict[str, str]:
     """Title and question, from the built page."""
     soup = BeautifulSoup((site / f"{name}.html").read_text("utf-8"), "html.parser")
-    told = {tag["property"]: tag["content"] for tag in soup.select("meta[property^=og]")}
+    told = {str(tag["property"]): str(tag["content"]) for tag in soup.select("meta[property^=og]")}
     number = soup.select_one("article h1 .section-number")
     title = (
         told["og:title"] if not number else f"{number.get_text().strip(' .')} · {told['og:title']}"
@@ -90,7 +106,7 @@ def words_of(site, name):
     return {"title": title, "question": question[:140], "book": told["og:site_name"]}
 
 
-def main(arguments=None):
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Draw the cards of pages.")
     parser.add_argument("--site", type=Path, default=ROOT / "_build/html")
     parser.add_argument("--to", type=Path, default=ROOT / "book/_static/cards")

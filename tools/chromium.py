@@ -3,13 +3,19 @@
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 SILENT = ("background-networking", "component-update", "gpu", "quic", "sync")
 
 
-def program():
+def program() -> str:
     """Its path: CHROMIUM, or what is found under one of the usual names."""
     found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     if not found:
@@ -18,7 +24,7 @@ def program():
 
 
 @contextmanager
-def browser():
+def browser() -> Iterator["Browser"]:
     """A browser that asks nobody for anything; it ends with the block."""
     from playwright.sync_api import sync_playwright
 
@@ -30,7 +36,7 @@ def browser():
         opened.close()
 
 
-def say(text, last=False):
+def say(text: str, last: bool = False) -> None:
     """A line of progress: over the last one in a terminal, below it in a log."""
     if sys.stderr.isatty():
         print(f"\r\033[K{text}", end="\n" if last else "", file=sys.stderr, flush=True)
@@ -38,7 +44,7 @@ def say(text, last=False):
         print(text, file=sys.stderr, flush=True)
 
 
-def site_of(path):
+def site_of(path: Path) -> Path:
     """The built website, or an error that says how to build it."""
     if not (path / "search.html").exists():
         raise SystemExit(f"there is no website in {path}; first: make book")

@@ -12,7 +12,7 @@ import normal_form
 from nbclient import NotebookClient
 
 
-def execute(path):
+def execute(path: Path) -> None:
     """Run one notebook where it stands and replace it by what came out."""
     notebook = normal_form.read(path)
     where = {"metadata": {"path": str(path.parent)}}
@@ -28,7 +28,7 @@ def execute(path):
     normal_form.store(normal_form.text(normal_form.normal(notebook)), path)
 
 
-def main():
+def main() -> None:
     for path in map(Path, sys.argv[1:]):
         print(f"{path}: ", end="", flush=True)
         start = time.perf_counter()

@@ -17,6 +17,9 @@ to see while reading in JupyterLab or on Colab, the signs by which these fold it
 
 import ast
 import re
+from typing import Any
+
+from nbformat import NotebookNode
 
 KINDS = ("set-up", "helper", "plot", "run", "check", "listing")
 BESIDE = ("answer", "photo", "remove-cell", "remove-input", "no-slide")
@@ -26,7 +29,7 @@ SAID_BEFORE = {"run": "Training: ", "check": "✓ checked: "}
 TITLE = re.compile(r"# @title [^\n]*\n?")
 
 
-def kind(cell):
+def kind(cell: NotebookNode) -> str | None:
     """The cell's tag of `KINDS`, or None for a key step. Two of them are refused."""
     found = [tag for tag in cell.metadata.get("tags", []) if tag in KINDS]
     if len(found) > 1:
@@ -36,7 +39,7 @@ def kind(cell):
     return found[0] if found else None
 
 
-def label(cell):
+def label(cell: NotebookNode) -> str | None:
     """What stands on the closed fold, or None where the kind has no words of its own."""
     what = kind(cell)
     if what in ("set-up", "plot"):
@@ -58,12 +61,12 @@ WANTED = {
 }
 
 
-def body(source):
+def body(source: str) -> str:
     """The source without the line that Colab takes for a title."""
     return TITLE.sub("", source, count=1) if source.startswith("# @title ") else source
 
 
-def first_comment(source):
+def first_comment(source: str) -> str | None:
     """The comment that the cell begins with; what follows on the next lines belongs to it."""
     said = []
     for line in body(source).split("\n"):
@@ -73,7 +76,7 @@ def first_comment(source):
     return " ".join(said).rstrip(".") or None
 
 
-def first_docstring(source):
+def first_docstring(source: str) -> str | None:
     """The first line of the docstring of the first definition in the cell."""
     try:
         tree = ast.parse(body(source))
@@ -86,7 +89,7 @@ def first_docstring(source):
     return None
 
 
-def derive(cell):
+def derive(cell: NotebookNode) -> None:
     """Set, in place, all that follows from a code cell's tag, and take away what no longer does."""
     what, tags = kind(cell), cell.metadata.get("tags", [])
     others = [tag for tag in tags if tag not in ("hide-input", what)]
@@ -104,7 +107,7 @@ def derive(cell):
     cell.source = f"# @title {title}\n{body(cell.source)}" if title else body(cell.source)
 
 
-def put(where, name, value):
+def put(where: dict[str, Any], name: str, value: object) -> None:
     """Set a key, or remove it where there is nothing to say."""
     where.pop(name, None)
     if value:

@@ -14,7 +14,7 @@ CUDA = re.compile(r"nvidia-|cuda-|triton=")
 HEADER = "# {} Exact, for Python 3.10 to 3.13. Written by `make lock`.\n"
 
 
-def resolve(*what):
+def resolve(*what: str) -> dict[str, list[str]]:
     """The packages needed, dependencies included: {name: its lines `name==version ; marker`}."""
     command = "uv pip compile --quiet --universal --python-version 3.10 --no-annotate --no-header"
     answer = subprocess.run(
@@ -24,14 +24,14 @@ def resolve(*what):
         text=True,
         check=True,
     )
-    packages = {}
+    packages: dict[str, list[str]] = {}
     for line in answer.stdout.splitlines():
         if not CUDA.match(line):
             packages.setdefault(line.split("==")[0], []).append(line)
     return packages
 
 
-def main():
+def main() -> None:
     everything = resolve("pyproject.toml", "--extra", "dev", "--group", "site")
     site = resolve("--group", "site")
     here = [line for name in everything if name in site for line in everything[name]]

@@ -13,37 +13,41 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 STORED = ROOT / "src/attnbook/stored"
+Table = dict[str, list[tuple[str, float]]]  # row → its mean, then each seed: as shown, exact
 
 
 class Tables(HTMLParser):
     """Collects {name: {row: (mean, [each seed])}}, texts as they are shown."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        self.found, self.rows, self.row, self.text = {}, None, None, None
+        self.found: dict[str, Table] = {}
+        self.rows: Table | None = None
+        self.row: str | None = None
+        self.text: str | None = None
 
-    def handle_starttag(self, tag, attributes):
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         known = dict(attributes)
         if tag == "table" and known.get("class") == "measured":
-            self.rows = (
-                self.found.setdefault(known["data-name"], {}) if "data-name" in known else {}
-            )
+            name = known.get("data-name")
+            self.rows = {} if name is None else self.found.setdefault(name, {})
         elif self.rows is not None and tag == "th" and known.get("scope") == "row":
             self.text = ""
         elif self.rows is not None and tag == "data" and self.row is not None:
-            self.text, self.value = "", float(known["value"])
+            self.text, self.value = "", float(known["value"] or "nan")
             self.title = known.get("title")  # of a dot
 
-    def handle_data(self, data):
+    def handle_data(self, data: str) -> None:
         if self.text is not None:
             self.text += data
 
-    def handle_endtag(self, tag):
-        if tag == "th" and self.text is not None:
-            self.row, self.text = self.text, None
-            self.rows[self.row] = []
-        elif tag == "data" and self.text is not None:
-            self.rows[self.row].append((self.title or self.text, self.value))
+    def handle_endtag(self, tag: str) -> None:
+        rows, row, text = self.rows, self.row, self.text
+        if tag == "th" and rows is not None and text is not None:
+            self.row, self.text = text, None
+            rows[text] = []
+        elif tag == "data" and rows is not None and row is not None and text is not None:
+            rows[row].append((self.title or text, self.value))
             self.text = None
         elif tag == "tr":
             self.row = None
@@ -51,9 +55,9 @@ class Tables(HTMLParser):
             self.rows = None
 
 
-def tables(path):
+def tables(path: str | Path) -> dict[str, Table]:
     """The measured tables in a notebook's stored outputs that have a name."""
-    found = {}
+    found: dict[str, Table] = {}
     for cell in json.loads(Path(path).read_text("utf-8"))["cells"]:
         for output in cell.get("outputs", []):
             text = "".join(output.get("data", {}).get("text/html", ""))
@@ -67,7 +71,7 @@ def tables(path):
     return found
 
 
-def store(path, folder=STORED):
+def store(path: str | Path, folder: str | Path = STORED) -> None:
     """Write the package's copy of a notebook's means, or remove it where there are none."""
     means = {
         name: {row: numbers[0][0] for row, numbers in rows.items()}

@@ -14,10 +14,12 @@ import argparse
 import copy
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import folds
 import nbformat
+from nbformat import NotebookNode
 from nbstripout import strip_output
 
 from attnbook import files
@@ -34,7 +36,7 @@ KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
-def read(path):
+def read(path: Path) -> NotebookNode:
     """The notebook as it is stored. Its ids are checked before nbformat could make some up."""
     stored = Path(path).read_text(encoding="utf-8")
     raw = json.loads(stored)
@@ -47,7 +49,7 @@ def read(path):
     return nbformat.reads(stored, as_version=nbformat.NO_CONVERT)
 
 
-def normal(notebook):
+def normal(notebook: NotebookNode) -> NotebookNode:
     """A copy of the notebook in normal form."""
     keep = {"keep_output": True, "keep_count": True, "keep_id": True}
     notebook = strip_output(copy.deepcopy(notebook), extra_keys=VOLATILE, **keep)
@@ -63,28 +65,28 @@ def normal(notebook):
     return notebook
 
 
-def joined(outputs):
+def joined(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
     """Neighbouring pieces of one stream as one: how a stream was cut is a matter of timing."""
-    whole = []
+    whole: list[NotebookNode] = []
     for output in outputs:
-        before = whole[-1] if whole else {}
-        if output.output_type == "stream" and before.get("name") == output.name:
-            before.text += output.text
+        stream = output.output_type == "stream"
+        if stream and whole and whole[-1].get("name") == output.name:
+            whole[-1].text += output.text
         else:
             whole.append(output)
     return whole
 
 
-def text(notebook):
+def text(notebook: NotebookNode) -> str:
     return nbformat.writes(notebook, version=nbformat.NO_CONVERT) + "\n"
 
 
-def store(wanted, path):
+def store(wanted: str, path: Path) -> None:
     """Replace the file at once: who stops it finds the old notebook or the new one, whole."""
     files.store(path, wanted)
 
 
-def main(arguments=None):
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Write notebooks in normal form.")
     parser.add_argument("--check", action="store_true", help="change nothing; fail if one differs")
     parser.add_argument("notebooks", nargs="+", type=Path)

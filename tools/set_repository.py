@@ -13,7 +13,7 @@ ADDRESS = re.compile(r"https://github\.com/([\w-]+)/([\w.-]*[\w-])")
 CONFIGURED = re.compile(r"^  url: *(\S+)", re.MULTILINE)
 
 
-def configured(root=Path()):
+def configured(root: Path = Path()) -> str:
     """The repository's address, from `_config.yml`."""
     found = CONFIGURED.search((root / "_config.yml").read_text(encoding="utf-8"))
     if not found:
@@ -21,7 +21,7 @@ def configured(root=Path()):
     return found[1]
 
 
-def forms(address):
+def forms(address: str) -> list[str]:
     """The ways in which a text may name the repository."""
     match = ADDRESS.fullmatch(address)
     if not match or address.endswith(".git"):
@@ -35,7 +35,7 @@ def forms(address):
     ]
 
 
-def tracked(root):
+def tracked(root: Path) -> dict[Path, bytes]:
     """The contents of all files that git knows here: {path: bytes}."""
     command = ["git", "ls-files", "-z", "--", "."]
     answer = subprocess.run(command, cwd=root, capture_output=True, text=True)
@@ -51,7 +51,7 @@ def tracked(root):
     return {path: path.read_bytes() for path in paths}
 
 
-def set_repository(new, root=Path()):
+def set_repository(new: str, root: Path = Path()) -> list[Path]:
     """Rewrite every tracked text that names the repository; return the paths that changed.
 
     Everything is read before anything is written, and `_config.yml`, which says what the old
@@ -70,7 +70,7 @@ def set_repository(new, root=Path()):
     return list(changed)
 
 
-def main():
+def main() -> None:
     try:
         changed = set_repository(sys.argv[1])
     except (ValueError, OSError) as error:

@@ -9,11 +9,13 @@ import base64
 import mimetypes
 import re
 import time
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
 
-from bs4 import BeautifulSoup
+from bs4 import BeautifulSoup, Tag
 from chromium import browser, say, site_of
+from playwright.sync_api import Page
 from toc import pages
 
 from attnbook import files
@@ -27,19 +29,20 @@ SET = "async () => { await window.MathJax?.startup?.promise; await document.font
 FONTS = "[...document.fonts].filter(font => font.status == 'loaded').map(font => font.family)"
 
 
-def data_uri(path):
+def data_uri(path: Path) -> str:
+    """A file as an address that holds it."""
     kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
     return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 
-def style(text, address, used=None):
+def style(text: str, address: str, used: Collection[str] | None = None) -> str:
     """A style sheet with its pictures and fonts inside; fonts that are not `used` go."""
 
-    def face(found):
+    def face(found: re.Match[str]) -> str:
         family = re.search(r"font-family:\s*['\"]?([^;'\"]+)", found[0])
         return found[0] if used is None or (family and family[1].strip() in used) else ""
 
-    def inside(found):
+    def inside(found: re.Match[str]) -> str:
         target = urljoin(address, found[1])
         if not target.startswith("file:"):
             return found[0]
@@ -49,32 +52,48 @@ def style(text, address, used=None):
     return URL.sub(inside, FACE.sub(face, text))
 
 
-def alone(html, address, used):
-    """The page as one file, in the state in which it begins as slides."""
-    soup = BeautifulSoup(html, "html.parser")
-    root = soup.html
-    article = soup.select_one("article.bd-article")
-    sheets = []
+def local(href: str, address: str) -> Path:
+    """The file that a link of the page at `address` leads to."""
+    return Path(unquote(urlsplit(urljoin(address, href)).path))
+
+
+def sheets_of(soup: BeautifulSoup, address: str, used: Collection[str]) -> Iterator[str]:
+    """The page's style sheets and that of slides, each by itself."""
     for node in soup.select('head link[rel="stylesheet"], head style'):
         if node.name == "style":
-            sheets.append(style(node.get_text(), address, used))
+            yield style(node.get_text(), address, used)
         else:
-            target = urljoin(address, node["href"])
-            text = Path(unquote(urlsplit(target).path)).read_text("utf-8")
-            sheets.append(style(text, target, used))
-    sheets.append((SCRIPTS / "present.css").read_text("utf-8"))
+            href = str(node["href"])
+            text = local(href, address).read_text("utf-8")
+            yield style(text, urljoin(address, href), used)
+    yield (SCRIPTS / "present.css").read_text("utf-8")
+
+
+def article_of(soup: BeautifulSoup, address: str) -> Tag:
+    """The page's article, changed in place: its pictures inside, no link out of the file."""
+    article = soup.select_one("article.bd-article")
+    if article is None:
+        raise ValueError(f"{address} has no article")
     for script in article.select("script[src], .copybtn, details.cite, .solution"):
         script.decompose()
     for image in article.select("img[src]"):
-        if not image["src"].startswith("data:"):
-            image["src"] = data_uri(Path(unquote(urlsplit(urljoin(address, image["src"])).path)))
+        if not str(image["src"]).startswith("data:"):
+            image["src"] = data_uri(local(str(image["src"]), address))
         image.attrs.pop("loading", None)
     for link in article.select("a[href]"):  # what is not in this file cannot be followed from it
-        if not link["href"].startswith(("http", "#")):
+        if not str(link["href"]).startswith(("http", "#")):
             del link["href"]
-    title = soup.title.get_text()
+    return article
+
+
+def alone(html: str, address: str, used: Collection[str]) -> str:
+    """The page as one file, in the state in which it begins as slides."""
+    soup = BeautifulSoup(html, "html.parser")
+    article, sheets = article_of(soup, address), sheets_of(soup, address, used)
+    title = soup.title.get_text() if soup.title else ""
+    mode = soup.html.get("data-mode", "auto") if soup.html else "auto"
     script = (SCRIPTS / "present.js").read_text("utf-8")
-    theme = {"lang": "en", "data-theme": "light", "data-mode": root.get("data-mode", "auto")}
+    theme = {"lang": "en", "data-theme": "light", "data-mode": mode}
     attributes = " ".join(f'{name}="{value}"' for name, value in theme.items())
     styles = "\n".join(sheets).replace("</style", "<\\/style")
     return (
@@ -86,7 +105,7 @@ def alone(html, address, used):
     )
 
 
-def make(page, site, name, folder):
+def make(page: Page, site: Path, name: str, folder: Path) -> Path:
     """Write the file of a chapter; returns its path."""
     address = f"{(site / name).as_uri()}.html"
     page.goto(address, wait_until="load")
@@ -97,7 +116,7 @@ def make(page, site, name, folder):
     return path
 
 
-def main(arguments=None):
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Write the slides of chapters, each as one file.")
     parser.add_argument("--site", type=Path, default=ROOT / "_build/html")
     parser.add_argument("--to", type=Path, default=ROOT / "_build/slides")
