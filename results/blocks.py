@@ -12,10 +12,12 @@ of steps, chosen by the mean over all five seeds.
 
 import itertools
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from attnbook import device, recipes
 from attnbook.attention import MultiHeadAttention
@@ -40,15 +42,16 @@ SHAPES["4 blocks of width 32"] = (4, 32)
 class Bare(nn.Module):
     """A part behind its norm without a residual connection."""
 
-    def __init__(self, part, norm):
+    def __init__(self, part: nn.Module, norm: nn.Module) -> None:
         super().__init__()
         self.part, self.norm = part, norm
 
-    def forward(self, x, **given):
+    def forward(self, x: Tensor, **given: Any) -> Tensor:
         return self.part(self.norm(x), **given)
 
 
-VARIANTS = {
+Wrap = Callable[[nn.Module, nn.Module], nn.Module]
+VARIANTS: dict[str, tuple[Wrap, Callable[[int], nn.Module]]] = {
     "pre-norm": (PreNorm, LayerNorm),
     "post-norm": (PostNorm, LayerNorm),
     "no residual": (Bare, LayerNorm),
@@ -56,23 +59,25 @@ VARIANTS = {
 }
 
 
-def stack(wrap, norm, depth, width, heads):
+def stack(
+    wrap: Wrap, norm: Callable[[int], nn.Module], depth: int, width: int, heads: int
+) -> Stack:
     """`depth` blocks of attention and network, each part wrapped, and a last norm."""
 
-    def block():
+    def block() -> Block:
         attention = wrap(MultiHeadAttention(width, heads), norm(width))
         return Block(attention, wrap(MLP(width, 4 * width), norm(width)))
 
     return Stack([block() for _ in range(depth)], norm(width))
 
 
-def reversing(generator, B=32, T=6):
+def reversing(generator: torch.Generator, B: int = 32, T: int = 6) -> tuple[Tensor, Tensor]:
     """Six digits, to be written backwards."""
     x = torch.randint(10, (B, T), generator=generator)
     return x, x.flip(1)
 
 
-def ablation(name, depth, seed) -> float | None:
+def ablation(name: str, depth: int, seed: int) -> float | None:
     """Mean loss of the last ten of 80 steps, in nats; None if it became infinite on the way."""
     torch.manual_seed(seed)
     wrap, norm = VARIANTS[name]
@@ -80,7 +85,7 @@ def ablation(name, depth, seed) -> float | None:
     model = MaskedLanguageModel(Embed(10, 32, Sinusoidal(32)), body, nn.Linear(32, 10))
     recipes.initialise(model, recipes.xavier, embedding_std=1.0)
 
-    def loss(model, batch):
+    def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
         return token_loss(model(batch[0]), batch[1])
 
     try:
@@ -93,21 +98,21 @@ def ablation(name, depth, seed) -> float | None:
 class Walker(nn.Module):
     """Blocks over the six people of the ring, and a layer that reads the number off."""
 
-    def __init__(self, depth, width):
+    def __init__(self, depth: int, width: int) -> None:
         super().__init__()
         self.embed, self.read = nn.Linear(ring.C, width), nn.Linear(width, ring.V)
         self.body = stack(PreNorm, LayerNorm, depth, width, heads=2)
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         return self.read(self.body(self.embed(x)))
 
 
-def depth_study(steps, name, rate, seed) -> float:
+def depth_study(steps: int, name: str, rate: float, seed: int) -> float:
     """Share of right answers on 1,000 new rings."""
     torch.manual_seed(seed)
     model, task = Walker(*SHAPES[name]), ring.steps_along(steps)
 
-    def loss(model, batch):
+    def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
         return token_loss(model(batch[0]), batch[1])
 
     schedule = cosine(500, 30)
@@ -117,7 +122,7 @@ def depth_study(steps, name, rate, seed) -> float:
         return round((model(x).argmax(-1) == y).float().mean().item(), 3)
 
 
-def work():
+def work() -> Iterator[Any]:
     """Every run: its key in the file, and what computes it."""
     for depth, name, seed in itertools.product(DEPTHS, VARIANTS, SEEDS):
         yield f"ablation/{name}/{depth}/{seed}", lambda a=(name, depth, seed): ablation(*a)
@@ -128,14 +133,14 @@ def work():
         )
 
 
-def best(runs, steps, name) -> tuple[float, list[float]]:
+def best(runs: dict[str, Any], steps: int, name: str) -> tuple[float, list[float]]:
     """The rate with the highest mean, and the five shares reached with it."""
     at = {rate: [runs[f"depth/{steps}/{name}/{rate}/{seed}"] for seed in SEEDS] for rate in RATES}
     rate = max(at, key=lambda rate: sum(at[rate]))
     return rate, at[rate]
 
 
-def summary(runs) -> dict:
+def summary(runs: dict[str, Any]) -> dict:
     """What the chapter shows, from all the single runs."""
     chosen = {s: {name: best(runs, s, name) for name in SHAPES} for s in (1, 2, 3)}
     return {
@@ -151,7 +156,7 @@ def summary(runs) -> dict:
     }
 
 
-def main():
+def main() -> None:
     torch.set_num_threads(1)
     here = device.choose(0)
     partial = Path(__file__).parent / "blocks.draft"

@@ -16,6 +16,7 @@ import re
 import subprocess
 import textwrap
 from pathlib import Path
+from typing import Any
 
 from attnbook.data import text
 from attnbook.data.python_docs import plain
@@ -30,28 +31,29 @@ STAGE = re.compile(r"\s+(Enter|Exit|Exeunt|Re-enter|Flourish|Alarum|Sennet|\[|Di
 class Repository:
     """The files of one commit of a public repository, cloned unless a mirror has it."""
 
-    def __init__(self, name, commit, folder, mirror=None):
+    def __init__(self, name: str, commit: str, folder: str, mirror: str | None = None) -> None:
         self.commit, self.git = commit, Path(mirror or folder) / name.replace("/", "+")
         self.git = self.git / "repo" if (self.git / "repo").is_dir() else self.git
         if not self.git.exists():
             address = f"https://github.com/{name}.git"
             subprocess.run(["git", "clone", "--bare", "--quiet", address, self.git], check=True)
 
-    def names(self, suffix):
+    def names(self, suffix: str) -> list[str]:
         found = self.call("ls-tree", "-r", "-z", "--name-only", self.commit).split("\0")
         return sorted(name for name in found if name.endswith(suffix))
 
-    def read(self, name):
+    def read(self, name: str) -> str:
         return self.call("show", f"{self.commit}:{name}")
 
-    def call(self, *command):
+    def call(self, *command: str) -> str:
         done = subprocess.run(["git", "-C", self.git, *command], capture_output=True, check=True)
         return done.stdout.decode("utf-8", "replace")
 
 
 def play(source: str) -> str:
     """A play as tiny Shakespeare prints it: who speaks and a colon, then what; no directions."""
-    speeches, speaker = [], None
+    speeches: list[Any] = []
+    speaker = None
     for line in plain(source).split("\n"):
         if line.startswith("****") or not line.strip() or STAGE.match(line):
             continue
@@ -92,7 +94,7 @@ def runs(passage: str, length: int = 8) -> set[tuple[str, ...]]:
     return {tuple(found[i : i + length]) for i in range(len(found) - length + 1)}
 
 
-def other_plays(repository, known: str, held_out: str) -> tuple[list[str], list[str]]:
+def other_plays(repository: Repository, known: str, held_out: str) -> tuple[list[str], list[str]]:
     """The plays of which neither text has a twentieth of the lines, and what of them was left out.
 
     Of those taken, speeches that share a run of eight words with the held-out text are dropped.
@@ -112,7 +114,7 @@ def other_plays(repository, known: str, held_out: str) -> tuple[list[str], list[
     return taken, left
 
 
-def other_pages(repository, known: str, held_out: str) -> list[str]:
+def other_pages(repository: Repository, known: str, held_out: str) -> list[str]:
     """The documentation's pages, without paragraphs that the other two texts have, or repeats."""
     held, mine, pages = runs(held_out), runs(known), []
     for name in repository.names(".po"):
@@ -135,7 +137,7 @@ def other_pages(repository, known: str, held_out: str) -> list[str]:
 pages_seen: set[tuple[str, ...]] = set()
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, required=True, help="a folder; two files go there")
     parser.add_argument("--mirror", type=Path, help="a folder with both repositories")

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from images import accuracy, divided, loss
 from speedrun import ByProducts, scored
-from torch import nn
+from torch import Tensor, nn
 
 from attnbook import device, recipes
 from attnbook.attention import MultiHeadAttention
@@ -38,10 +38,10 @@ PLAN |= {"smoothing": 0.1, "shift": 4, "flip": True, "images": 45_000}
 def build(patch: int, width: int, depth: int, heads: int, hidden: int) -> VisionTransformer:
     """`vit` of CIFAR's size with normed queries and keys; what a block adds starts at zero."""
 
-    def pre(part):
+    def pre(part: nn.Module) -> PreNorm:
         return PreNorm(part, LayerNorm(width))
 
-    def block():
+    def block() -> Block:
         part = MultiHeadAttention(width, heads, rotate=QKNorm(LayerNorm(width // heads)))
         return Block(pre(part), pre(MLP(width, hidden, nn.GELU())))
 
@@ -52,14 +52,14 @@ def build(patch: int, width: int, depth: int, heads: int, hidden: int) -> Vision
     return recipes.initialise(model, zero_or_xavier)
 
 
-def zero_or_xavier(name, weight):
+def zero_or_xavier(name: str, weight: Tensor) -> None:
     if name.endswith(("to_out", "down", "to_class")):
         nn.init.zeros_(weight)
     else:
         recipes.xavier(name, weight)
 
 
-def measure(options) -> dict:
+def measure(options: argparse.Namespace) -> dict:
     here = device.choose(options.seed)
     cpu = here.device.type == "cpu"
     if cpu:
@@ -104,7 +104,7 @@ def measure(options) -> dict:
     }
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--epochs", type=int, default=40)

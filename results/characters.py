@@ -10,6 +10,7 @@ import math
 from pathlib import Path
 
 import torch
+from torch import Tensor, nn
 
 from attnbook import device
 from attnbook.data import text
@@ -26,12 +27,12 @@ MODELS = {
 }
 
 
-def loss(model, batch):
+def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
     """Mean cross-entropy of the next character, in nats."""
     return token_loss(model(batch[0])[0], batch[1])
 
 
-def measure(options) -> dict:
+def measure(options: argparse.Namespace) -> dict:
     """For each model and seed the loss on held-out windows of 128 characters, after training."""
     here = device.choose()
     docs = text.load(options.corpus)
@@ -59,7 +60,7 @@ def measure(options) -> dict:
     return {"config": config, "chance": chance, "models": models, "provenance": provenance(here)}
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--corpus", default="python-docs", choices=sorted(text.CORPORA))
     parser.add_argument("--T", type=int, default=64)

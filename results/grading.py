@@ -20,6 +20,7 @@ import textwrap
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import nbformat
 
@@ -28,6 +29,7 @@ from attnbook.labs import release, source
 from attnbook.provenance import provenance, write
 
 COMMAND = "import sys; from attnbook import cli; sys.exit(cli.main())"
+Stored = dict[Path, int]  # a row's file and when it was written
 ROOT = Path(__file__).resolve().parents[1]
 CORPUS = ROOT / "tests" / "labs" / "corpus"
 sys.path.append(str(CORPUS))  # what the tests hand in
@@ -36,7 +38,7 @@ import hostile  # noqa: E402
 import lab03  # noqa: E402
 
 
-def submission(lab, chance):
+def submission(lab: source.Lab, chance: random.Random) -> bytes:
     """One notebook: each question right, wrong or left out."""
     notebook = release.student_copy(lab)
     attack = chance.choice(sorted(hostile.TRIES)) if chance.random() < 0.03 else None
@@ -55,7 +57,7 @@ def submission(lab, chance):
     return nbformat.writes(notebook).encode()
 
 
-def hand_in(folder, count, seed):
+def hand_in(folder: Path, count: int, seed: int) -> None:
     """A folder of submissions, named as Moodle names them."""
     lab, chance = source.find(3, ROOT / "labs"), random.Random(seed)
     broken = sorted(hostile.broken().items())
@@ -66,7 +68,7 @@ def hand_in(folder, count, seed):
         (folder / name / "lab 3.ipynb").write_bytes(raw)
 
 
-def grading(folder, out, workers):
+def grading(folder: Path, out: Path, workers: int) -> subprocess.Popen[bytes]:
     """The command, started."""
     words = [
         str(folder),
@@ -81,17 +83,17 @@ def grading(folder, out, workers):
     return subprocess.Popen(line, start_new_session=True, stdout=subprocess.DEVNULL)
 
 
-def rows(out):
+def rows(out: Path) -> list[dict[str, str]]:
     """The table without the column that may differ."""
     with out.open(encoding="utf-8", newline="") as file:
         return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
 
 
-def stored(out):
+def stored(out: Path) -> Stored:
     return {p: p.stat().st_mtime_ns for p in out.with_suffix("").glob("rows/*.json")}
 
 
-def killed(folder, out, workers, at):
+def killed(folder: Path, out: Path, workers: int, at: int) -> tuple[Stored, Stored]:
     """Kill the grading once `at` rows are stored, and start it again; the rows before and after."""
     first = grading(folder, out, workers)
     while len(stored(out)) < at:
@@ -103,7 +105,7 @@ def killed(folder, out, workers, at):
     return before, stored(out)
 
 
-def measure(count, workers, seed):
+def measure(count: int, workers: int, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as place:
         folder, once, twice = (Path(place, name) for name in ("class", "1.csv", "2.csv"))
         folder.mkdir()
@@ -127,7 +129,7 @@ def measure(count, workers, seed):
         }
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--files", type=int, default=200)
     parser.add_argument("--workers", type=int, default=2)

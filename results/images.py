@@ -26,12 +26,13 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from attnbook import device, recipes, study
 from attnbook.data import images
 from attnbook.feedforward import MLP
 from attnbook.provenance import provenance
+from attnbook.study import Config
 from attnbook.train import cosine, parameters, token_loss, train
 from attnbook.vit import MeanPool
 
@@ -45,7 +46,7 @@ PLAN = {"weight_decay": 0.05, "smoothing": 0.1, "warmup": 0.05, "floor": 0.01}
 PLAN |= {"shift": 4, "flip": True, "images": 45_000}
 
 
-def vit(config) -> nn.Module:
+def vit(config: Config) -> nn.Module:
     """The recipe `vit` for images of 32 × 32, with the setting's hidden width, pooled by a mean."""
     sizes = {name: config[name] for name in ("patch", "width", "depth", "heads", "dropout")}
     model = recipes.vit((32, 32), classes=10, pool=MeanPool(), **sizes)
@@ -54,7 +55,7 @@ def vit(config) -> nn.Module:
     return recipes.initialise(model, recipes.normal)
 
 
-def cnn(config) -> nn.Module:
+def cnn(config: Config) -> nn.Module:
     """Six convolutions of 3 × 3, as wide as makes it about as large as `vit`."""
     with torch.device("meta"):
         goal = parameters(vit(config))
@@ -64,7 +65,8 @@ def cnn(config) -> nn.Module:
 
 def convolutions(width: int) -> nn.Sequential:
     """Two convolutions each at 32 × 32, 16 × 16 and 8 × 8 pixels; then the mean over the places."""
-    layers, channels = [], 3
+    layers: list[nn.Module] = []
+    channels = 3
     for stage in (width, 2 * width, 4 * width):
         layers += [nn.MaxPool2d(2)] if layers else []
         for _ in range(2):
@@ -74,7 +76,7 @@ def convolutions(width: int) -> nn.Sequential:
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 10))
 
 
-def linear(config) -> nn.Module:
+def linear(config: Config) -> nn.Module:
     """Logistic regression on the pixels: what any network has to beat."""
     return nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 10))
 
@@ -82,12 +84,19 @@ def linear(config) -> nn.Module:
 MODELS = {"vit": vit, "cnn": cnn, "linear": linear}
 
 
-def loss(model, batch, smoothing):
+def loss(model: nn.Module, batch: tuple[Tensor, Tensor], smoothing: float) -> Tensor:
     """Mean cross-entropy of the class, in nats; with smoothing in training only."""
     return token_loss(model(batch[0]), batch[1], smoothing=smoothing)
 
 
-def accuracy(model, pixels, labels, data, device, B=250) -> float:
+def accuracy(
+    model: nn.Module,
+    pixels: Tensor,
+    labels: Tensor,
+    data: images.Images,
+    device: torch.device,
+    B: int = 250,
+) -> float:
     """The share of these images that is classified as labelled."""
     parts = zip(pixels.split(B), labels.split(B), strict=True)
     right = sum(
@@ -97,7 +106,7 @@ def accuracy(model, pixels, labels, data, device, B=250) -> float:
     return right / len(labels)
 
 
-def position_similarity(model) -> list[list[float]]:
+def position_similarity(model: nn.Module) -> list[list[float]]:
     """Mean cosine of two learned positions, by how many rows and columns they are apart."""
     table, (rows, columns) = model.positions.table.detach().float().cpu(), model.grid
     unit = nn.functional.normalize(table, dim=-1).view(rows, columns, -1)
@@ -110,13 +119,13 @@ def position_similarity(model) -> list[list[float]]:
     ]
 
 
-def divided(data, count):
+def divided(data: images.Images, count: int) -> tuple[images.Images, tuple[Tensor, Tensor]]:
     """The first `count` images to train; the last 5,000 of the training set, and their labels."""
     kept = replace(data, train=data.train[:count], train_labels=data.train_labels[:count])
     return kept, (data.train[-5000:], data.train_labels[-5000:])
 
 
-def measure(config, checkpoint) -> dict:
+def measure(config: Config, checkpoint: Path) -> dict:
     """Train, validate and test as `config` says; what is returned is what is stored."""
     here = device.choose(config["seed"])
     data, validation = divided(images.load("cifar10"), config["images"])
@@ -159,14 +168,14 @@ def measure(config, checkpoint) -> dict:
 CHANGES = {"epochs": int, "images": int, "lr": float, "dropout": float}
 
 
-def chosen(options) -> dict:
+def chosen(options: argparse.Namespace) -> dict:
     """The run's settings: those given, and the setting's for the others."""
     given = {name: value for name in CHANGES if (value := vars(options)[name]) is not None}
     config = {"setting": options.setting, "model": options.model}
     return config | SETTINGS[options.setting] | PLAN | given | {"seed": options.seed}
 
 
-def named(config) -> str:
+def named(config: Config) -> str:
     """The name of the file in which the run is stored."""
     return "{setting}.{model}.images{images}.epochs{epochs}.lr{lr:g}.seed{seed}".format(**config)
 
@@ -183,7 +192,7 @@ def arguments() -> argparse.ArgumentParser:
     return parser
 
 
-def main():
+def main() -> None:
     parser = arguments()
     options = parser.parse_args()
     config = chosen(options)

@@ -42,7 +42,7 @@ def measure(path: Path) -> dict:
     }
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     chapters = sorted(ROOT.glob("book/[0-9]*.ipynb"))
     parser.add_argument("notebooks", nargs="*", type=Path, default=chapters)

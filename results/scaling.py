@@ -24,14 +24,14 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from attnbook import device, recipes, study
 from attnbook.data import text
 from attnbook.feedforward import swiglu_hidden
 from attnbook.provenance import provenance
 from attnbook.recurrent import LanguageModel, LSTMCell, language_model
-from attnbook.study import adamw, held_out_loss, next_token_loss
+from attnbook.study import Config, adamw, held_out_loss, next_token_loss
 from attnbook.train import cosine, parameters, train
 
 WIDTHS = (6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
@@ -51,7 +51,9 @@ def plan() -> list[dict]:
     return [settings(**changes) for changes in sizes + recurrent + data + rates + again]
 
 
-def settings(width, steps=STEPS, rate=1.0, seed=0, cell=None) -> dict:
+def settings(
+    width: int, steps: int = STEPS, rate: float = 1.0, seed: int = 0, cell: str | None = None
+) -> dict:
     """Everything that a run depends on. `cell` is named where the model is a recurrent one."""
     lr = rate * (1.5 if cell else 0.3) / width
     config = {"width": width, "steps": steps, "rate": rate, "seed": seed, "lr": lr} | PLAN
@@ -61,11 +63,11 @@ def settings(width, steps=STEPS, rate=1.0, seed=0, cell=None) -> dict:
 class Logits(LanguageModel):
     """A recurrent language model that returns its logits and not its state."""
 
-    def forward(self, tokens):
+    def forward(self, tokens: Tensor) -> Tensor:
         return super().forward(tokens)[0]
 
 
-def build(config, V):
+def build(config: Config, V: int) -> nn.Module:
     """The recipe `llama` in this width, or a recurrent network."""
     width = config["width"]
     if "cell" in config:
@@ -77,7 +79,7 @@ def build(config, V):
     return recipes.llama(V, width, config["depth"], heads, hidden=swiglu_hidden(width))
 
 
-def measure(config, checkpoint) -> dict:
+def measure(config: Config, checkpoint: Path) -> dict:
     """Train and evaluate as `config` says; what is returned is what is stored."""
     here = device.choose(config["seed"])
     corpus = text.load("shakespeare")
@@ -117,13 +119,13 @@ def measure(config, checkpoint) -> dict:
     }
 
 
-def named(config) -> str:
+def named(config: Config) -> str:
     """The name of the file in which the run is stored."""
     name = "width{width:03}.steps{steps}.rate{rate:g}.seed{seed}".format(**config)
     return f"{config['cell']}.{name}" if "cell" in config else name
 
 
-def chosen(options) -> list[dict]:
+def chosen(options: argparse.Namespace) -> list[dict]:
     """The one run that is asked for, or the plan."""
     if options.width is None:
         return plan()
@@ -141,7 +143,7 @@ def arguments() -> argparse.ArgumentParser:
     return parser
 
 
-def main():
+def main() -> None:
     parser = arguments()
     options = parser.parse_args()
     for config in chosen(options):

@@ -22,12 +22,13 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from attnbook import device, recipes, study
 from attnbook.data import text
 from attnbook.generate import generate, sample, temperature
 from attnbook.provenance import provenance
-from attnbook.study import adamw, held_out_loss, next_token_loss
+from attnbook.study import Config, adamw, held_out_loss, next_token_loss
 from attnbook.train import cosine, parameters, train
 
 SETTINGS = {
@@ -39,7 +40,7 @@ SETTINGS = {
 OPTIMISER = {"lr": 1e-3, "floor": 0.1, "warmup": 100, "betas": [0.9, 0.99], "weight_decay": 0.1}
 
 
-def build(config, V, hidden=None):
+def build(config: Config, V: int, hidden: int | None = None) -> nn.Module:
     """The recipe at the setting's size; no bias in linear maps, as in nanoGPT."""
     sizes = {name: config[name] for name in ("width", "depth", "heads")}
     if config["recipe"] == "gpt2":
@@ -47,7 +48,7 @@ def build(config, V, hidden=None):
     return recipes.llama(V, hidden=hidden or equal_hidden(config, V), **sizes)
 
 
-def equal_hidden(config, V) -> int:
+def equal_hidden(config: Config, V: int) -> int:
     """The hidden width with which `llama` has as many parameters as `gpt2`, or nearly."""
     with torch.device("meta"):
         goal = parameters(build(config | {"recipe": "gpt2"}, V))
@@ -55,7 +56,13 @@ def equal_hidden(config, V) -> int:
     return 1 + round((goal - one) / (two - one))
 
 
-def written(model, characters, config, device, count=400) -> str:
+def written(
+    model: nn.Module,
+    characters: text.Characters,
+    config: Config,
+    device: torch.device,
+    count: int = 400,
+) -> str:
     """What the model writes after a line's end, at temperature 0.8, seeing its last T tokens."""
     choose = sample(temperature(0.8), generator=torch.Generator().manual_seed(config["seed"]))
     start = characters.encode("\n")[None].to(device)
@@ -63,7 +70,7 @@ def written(model, characters, config, device, count=400) -> str:
     return characters.decode(tokens[0])
 
 
-def measure(config, checkpoint) -> dict:
+def measure(config: Config, checkpoint: Path) -> dict:
     """Train and evaluate as `config` says; what is returned is what is stored."""
     here = device.choose(config["seed"])
     corpus = text.load("shakespeare")
@@ -104,7 +111,7 @@ def measure(config, checkpoint) -> dict:
     }
 
 
-def chosen(options) -> dict:
+def chosen(options: argparse.Namespace) -> dict:
     """The run's settings: those given, and nanoGPT's for the others."""
     given = {name: value for name in CHANGES if (value := vars(options)[name]) is not None}
     config = {"setting": options.setting, "recipe": options.recipe}
@@ -112,7 +119,7 @@ def chosen(options) -> dict:
     return config | ({"dropout": 0.0} if options.recipe == "llama" else {})
 
 
-def named(config) -> str:
+def named(config: Config) -> str:
     """The name of the file in which the run is stored."""
     return "{setting}.{recipe}.steps{steps}.lr{lr:g}.seed{seed}".format(**config)
 
@@ -132,7 +139,7 @@ def arguments() -> argparse.ArgumentParser:
     return parser
 
 
-def main():
+def main() -> None:
     parser = arguments()
     options = parser.parse_args()
     config = chosen(options)

@@ -11,14 +11,17 @@ translations are searched in two ways: greedily, as the others' ("bleu"), and wi
 import argparse
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import sacrebleu
 import torch
+from torch import Tensor, nn
 
 from attnbook import device, recipes, seq2seq, study
 from attnbook.data import pairs, translations
 from attnbook.generate import beam_search, greedy_search
 from attnbook.provenance import provenance
+from attnbook.study import Config
 from attnbook.train import cosine, parameters, token_loss, train
 
 RECURRENT = {"cho_2014": seq2seq.cho_2014, "bahdanau_2015": seq2seq.bahdanau_2015}
@@ -30,7 +33,7 @@ TRANSFORMER_PLAN |= {"smoothing": 0.1, "lr": 1e-3, "floor": 0.01, "beams": 4, "a
 PLANS = dict.fromkeys(RECURRENT, PLAN) | dict.fromkeys(TRANSFORMERS, TRANSFORMER_PLAN)
 
 
-def build(config, corpus):
+def build(config: Config, corpus: pairs.Pairs) -> nn.Module:
     """The model that `config` describes, with random weights."""
     V = len(corpus.source), len(corpus.target)
     if config["model"] in RECURRENT:
@@ -39,23 +42,23 @@ def build(config, corpus):
     return TRANSFORMERS[config["model"]](*V, **{name: config[name] for name in SIZES})
 
 
-def optimizer(config, model):
+def optimizer(config: Config, model: nn.Module) -> torch.optim.Optimizer | None:
     """Vaswani et al. 2017, section 5.3, for a transformer; torch's Adam for the others."""
     if config["model"] in RECURRENT:
         return None
     return torch.optim.Adam(model.parameters(), config["lr"], betas=(0.9, 0.98), eps=1e-9)
 
 
-def loss(model, batch, smoothing=0.0):
+def loss(model: nn.Module, batch: pairs.Batch, smoothing: float = 0.0) -> Tensor:
     """Mean cross-entropy of the target's tokens, in nats."""
     found = model(batch.source, batch.source_mask, batch.target_in)
     logits = found[0] if isinstance(found, tuple) else found
     return token_loss(logits, batch.target_out, batch.target_mask, smoothing)
 
 
-def validation_loss(model, corpus, B, device):
+def validation_loss(model: nn.Module, corpus: pairs.Pairs, B: int, device: torch.device) -> float:
     """Mean cross-entropy over all tokens of the validation set, in nats."""
-    total = count = 0
+    total, count = 0.0, 0
     for batch in pairs.batches_in_order(corpus.validation, corpus.source, corpus.target, B):
         batch = batch.to(device)
         tokens = int(batch.target_mask.sum())
@@ -64,7 +67,9 @@ def validation_loss(model, corpus, B, device):
 
 
 @torch.no_grad()
-def search(model, batch, limit, beams=1, alpha=0.0):
+def search(
+    model: nn.Module, batch: pairs.Batch, limit: int, beams: int = 1, alpha: float = 0.0
+) -> Tensor:
     """The tokens found for each source of the batch: the likeliest at each step, or with beams."""
     if isinstance(model, seq2seq.Seq2Seq):
         return model.greedy(batch.source, batch.source_mask, pairs.BEGIN, pairs.END, limit)[0]
@@ -72,7 +77,7 @@ def search(model, batch, limit, beams=1, alpha=0.0):
     mask = batch.source_mask.repeat_interleave(beams, 0)
     start = batch.source.new_full((len(batch.source), 1), pairs.BEGIN)
 
-    def next_logits(tokens):
+    def next_logits(tokens: Tensor) -> Tensor:
         return model.decode(tokens, memory, mask)[:, -1]
 
     if beams == 1:
@@ -80,7 +85,9 @@ def search(model, batch, limit, beams=1, alpha=0.0):
     return beam_search(next_logits, start, pairs.END, limit, beams, alpha)
 
 
-def translate(model, corpus, B, device, limit=60, **how):
+def translate(
+    model: nn.Module, corpus: pairs.Pairs, B: int, device: torch.device, limit: int = 60, **how: Any
+) -> list[str]:
     """The sources of the test set translated, as texts, in their order."""
     found = []
     for batch in pairs.batches_in_order(corpus.test, corpus.source, corpus.target, B):
@@ -89,7 +96,7 @@ def translate(model, corpus, B, device, limit=60, **how):
     return found
 
 
-def measure(config, checkpoint) -> dict:
+def measure(config: Config, checkpoint: Path) -> dict:
     """Train and test as `config` says; what is returned is what is stored."""
     here = device.choose(config["seed"])
     corpus = pairs.load(config["corpus"])
@@ -121,7 +128,7 @@ def measure(config, checkpoint) -> dict:
     }
 
 
-def scores(config, model, corpus, device) -> dict:
+def scores(config: Config, model: nn.Module, corpus: pairs.Pairs, device: torch.device) -> dict:
     """BLEU on the test set, greedy and with the beams of `config`, and the first translations."""
     metric = sacrebleu.metrics.BLEU(lowercase=True, force=True)
     texts = translate(model, corpus, config["batch"], device)
@@ -138,7 +145,7 @@ def scores(config, model, corpus, device) -> dict:
     return found
 
 
-def chosen(options) -> dict:
+def chosen(options: argparse.Namespace) -> dict:
     """The run's settings: those given, and the plan of its model for the others."""
     plan = PLANS[options.model]
     given = {name: value for name in NUMBERS if (value := vars(options)[name]) is not None}
@@ -163,7 +170,7 @@ def arguments() -> argparse.ArgumentParser:
     return parser
 
 
-def main():
+def main() -> None:
     parser = arguments()
     options = parser.parse_args()
     try:

@@ -21,16 +21,19 @@ import argparse
 import json
 import statistics
 import time
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from attnbook import device, study
 from attnbook.attention import MultiHeadAttention
 from attnbook.block import Block, PostNorm, PreNorm, Stack
 from attnbook.data import text
+from attnbook.device import Here
 from attnbook.efficient.latent import LatentAttention
 from attnbook.efficient.sparse import Sparse, local
 from attnbook.feedforward import (
@@ -46,18 +49,21 @@ from attnbook.norms import LayerNorm, QKNorm, RMSNorm
 from attnbook.positions import Alibi, Rotary, Sinusoidal
 from attnbook.provenance import provenance, write
 from attnbook.recipes import initialise, normal, tied, xavier
+from attnbook.study import Config
 from attnbook.train import NonFiniteLoss, cosine, parameters, token_loss, train
 from attnbook.transformer import Embed, LanguageModel
 
-CONFIG = {"width": 48, "depth": 3, "heads": 4, "T": 64, "batch": 16, "steps": 400}
+Parts = dict[str, Any]  # the choices of a variant, by name
+Runs = dict[str, Any]  # what was stored of each run, by its key
+CONFIG: Config = {"width": 48, "depth": 3, "heads": 4, "T": 64, "batch": 16, "steps": 400}
 CONFIG |= {"warmup": 40, "floor": 0.1, "betas": [0.9, 0.98], "clip": 1.0}
 CONFIG |= {"rates": [2e-3, 5e-3, 1.25e-2], "seeds": [1, 2, 3], "longer": [128, 256]}
 
-BASE = {"wrap": PostNorm, "norm": LayerNorm, "gate": None, "bias": True, "start": "xavier"}
+BASE: Parts = {"wrap": PostNorm, "norm": LayerNorm, "gate": None, "bias": True, "start": "xavier"}
 BASE |= {"positions": "sinusoidal", "qk_norm": False, "kv_heads": 4, "latent": None}
 BASE |= {"window": None, "experts": None, "balance": 0.0}
-MOE = {"experts": (8, 2), "balance": 0.01}
-CHANGES = {
+MOE: Parts = {"experts": (8, 2), "balance": 0.01}
+CHANGES: dict[str, Parts] = {
     "pre-norm": {"wrap": PreNorm},
     "RMSNorm": {"norm": RMSNorm},
     "no biases": {"bias": False},
@@ -81,7 +87,7 @@ PATH = ["pre-norm", "RMSNorm", "SwiGLU", "rotary", "start of llama"]
 PATH += ["QK-norm", "grouped queries", "MoE"]
 LLAMA = PATH[:5]
 ALONE = [name for name in CHANGES if name != "start of llama"]
-VARIANTS = {"base": []} | {name: [name] for name in ALONE}
+VARIANTS: dict[str, list[str]] = {"base": []} | {name: [name] for name in ALONE}
 VARIANTS |= {f"path {n}": PATH[:n] for n in range(2, len(PATH) + 1)}
 VARIANTS |= {f"llama, {name}": [*LLAMA, name] for name in ("latent", "sliding window")}
 
@@ -89,34 +95,33 @@ VARIANTS |= {f"llama, {name}": [*LLAMA, name] for name in ("latent", "sliding wi
 class Gated(SwiGLU):
     """`SwiGLU` with another function in the gate."""
 
-    def __init__(self, width, hidden, gate):
+    def __init__(self, width: int, hidden: int, gate: Callable[[], nn.Module]) -> None:
         super().__init__(width, hidden)
         self.bend = gate()
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         return self.down(self.bend(self.gate(x)) * self.up(x))
 
 
-def attention(parts, config):
+def attention(parts: Parts, config: Config) -> nn.Module:
     """The variant's self-attention."""
     width, heads = config["width"], config["heads"]
     if parts["latent"]:
         latent, turned = parts["latent"]
         return LatentAttention(width, heads, latent, Rotary(turned), RMSNorm(latent))
     D = width // heads
-    rotate = Rotary(D) if parts["positions"] == "rotary" else None
-    if parts["qk_norm"]:
-        rotate = QKNorm(RMSNorm(D), rotate)
+    turn = Rotary(D) if parts["positions"] == "rotary" else None
+    rotate = QKNorm(RMSNorm(D), turn) if parts["qk_norm"] else turn
     relative = Alibi(heads) if parts["positions"] == "alibi" else None
     made = MultiHeadAttention(width, heads, parts["kv_heads"], rotate, relative, parts["bias"])
     return Sparse(made, local(parts["window"])) if parts["window"] else made
 
 
-def feedforward(parts, config, hidden):
+def feedforward(parts: Parts, config: Config, hidden: int) -> nn.Module:
     """The variant's feed-forward network, or a mixture of several."""
     width = config["width"]
 
-    def one():
+    def one() -> nn.Module:
         if parts["gate"]:
             return Gated(width, hidden, parts["gate"])
         return MLP(width, hidden, nn.ReLU(), parts["bias"])
@@ -127,12 +132,12 @@ def feedforward(parts, config, hidden):
     return MixtureOfExperts([one() for _ in range(count)], width, active)
 
 
-def assemble(changes, config, V, hidden) -> LanguageModel:
+def assemble(changes: Sequence[str], config: Config, V: int, hidden: int) -> LanguageModel:
     """Decoder of these parts: without changes `vaswani_2017`'s, after five of the path `llama`."""
     parts = parts_of(changes)
     width, small = config["width"], parts["start"] == "normal"
 
-    def block():
+    def block() -> Block:
         part = attention(parts, config), feedforward(parts, config, hidden)
         return Block(*(parts["wrap"](each, parts["norm"](width)) for each in part))
 
@@ -145,14 +150,14 @@ def assemble(changes, config, V, hidden) -> LanguageModel:
     return initialise(model, normal) if small else initialise(model, xavier, width**-0.5)
 
 
-def parts_of(changes) -> dict:
+def parts_of(changes: Sequence[str]) -> dict:
     parts = dict(BASE)
     for name in changes:
         parts |= CHANGES[name]
     return parts
 
 
-def equal_hidden(changes, config, V) -> int:
+def equal_hidden(changes: Sequence[str], config: Config, V: int) -> int:
     """The hidden width with which the variant has as many parameters as `base`, or nearly."""
     parts = parts_of(changes)
     count = parameters if parts.get("equal") == "total" else active_parameters
@@ -162,11 +167,11 @@ def equal_hidden(changes, config, V) -> int:
     return 1 + round((goal - one) / (two - one))
 
 
-def build(changes, config, V) -> LanguageModel:
+def build(changes: Sequence[str], config: Config, V: int) -> LanguageModel:
     return assemble(changes, config, V, equal_hidden(changes, config, V))
 
 
-def loss(model, batch, balance=0.0):
+def loss(model: nn.Module, batch: tuple[Tensor, Tensor], balance: float = 0.0) -> Tensor:
     """Mean cross-entropy of the next character, in nats; with experts, also their imbalance."""
     if not balance:
         return token_loss(model(batch[0]), batch[1])
@@ -177,7 +182,7 @@ def loss(model, batch, balance=0.0):
 
 
 @torch.no_grad()
-def cache_bytes(model, config) -> int:
+def cache_bytes(model: nn.Module, config: Config) -> int:
     """What all layers together keep of one token, counted in the caches after reading some."""
     caches = model.caches()
     model(torch.zeros(1, 5, dtype=torch.long), caches)
@@ -186,7 +191,7 @@ def cache_bytes(model, config) -> int:
 
 
 @torch.no_grad()
-def shares(model, inputs) -> list | None:
+def shares(model: nn.Module, inputs: Tensor) -> list | None:
     """Which part of the held-out tokens each expert works on, layer by layer."""
     layers = [part for part in model.modules() if isinstance(part, MixtureOfExperts)]
     if not layers:
@@ -199,7 +204,7 @@ def shares(model, inputs) -> list | None:
     ]
 
 
-def one_run(changes, config, lr, seed, here) -> dict:
+def one_run(changes: Sequence[str], config: Config, lr: float, seed: int, here: Here) -> dict:
     """Train once; the losses on both halves of the validation text, and a CPU's time for a step."""
     torch.manual_seed(seed)
     corpus = text.load()
@@ -227,7 +232,7 @@ def one_run(changes, config, lr, seed, here) -> dict:
     halves = {"choose": held_out[:middle], "report": held_out[middle:]}
     model.eval()
 
-    def held_out_loss(part, length):
+    def held_out_loss(part: Tensor, length: int) -> float:
         return round(study.held_out_loss(model, text.consecutive(part, length), here), 4)
 
     run |= {name: held_out_loss(part, T) for name, part in halves.items()}
@@ -239,7 +244,7 @@ def one_run(changes, config, lr, seed, here) -> dict:
     return run | {"cpu_seconds_per_step": round(spent / config["steps"], 5) if on_cpu else None}
 
 
-def described(name, config) -> dict:
+def described(name: str, config: Config) -> dict:
     """What is known of a variant before it is trained."""
     changes, V = VARIANTS[name], len(text.load().characters)
     model = build(changes, config, V)
@@ -254,7 +259,7 @@ def described(name, config) -> dict:
     }
 
 
-def summary(tuning, runs) -> dict:
+def summary(tuning: Runs, runs: Runs) -> dict:
     """The rate that was chosen; mean, standard deviation and the values over the seeds."""
     values = [run["report"] for run in runs]
     found = {"lr": chosen(tuning), "seeds": len(values), "values": values}
@@ -264,13 +269,13 @@ def summary(tuning, runs) -> dict:
     return found | {"mean": round(mean, 4), "spread": round(spread, 4)}
 
 
-def chosen(tuning) -> float:
+def chosen(tuning: Runs) -> float:
     """The rate with the lowest loss on the half of the validation text that is for choosing."""
     finite = [run for run in tuning if run["choose"] is not None]
     return min(finite, key=lambda run: run["choose"])["lr"]
 
 
-def beyond(tuning) -> float | None:
+def beyond(tuning: Runs) -> float | None:
     """The next rate to try, while the best one is the largest or the smallest of those tried."""
     tried, best = sorted(run["lr"] for run in tuning), chosen(tuning)
     if best == tried[-1]:
@@ -278,11 +283,11 @@ def beyond(tuning) -> float | None:
     return float(f"{best / 2.5:.4g}") if best == tried[0] else None
 
 
-def named(name) -> str:
+def named(name: str) -> str:
     return name.replace(", ", ".").replace(" ", "-").lower()
 
 
-def measure(name, config, out: Path, here) -> None:
+def measure(name: str, config: Config, out: Path, here: Here) -> None:
     """All runs of a variant that are not stored yet."""
     stored = out / f"{named(name)}.json"
     result = described(name, config) | {"tuning": [], "runs": []}
@@ -292,7 +297,7 @@ def measure(name, config, out: Path, here) -> None:
             raise SystemExit(f"{stored} holds other settings; move it away, or name another --out")
         result = there
 
-    def store(kind, lr, seed):
+    def store(kind: str, lr: float, seed: int) -> None:
         if any((run["lr"], run["seed"]) == (lr, seed) for run in result[kind]):
             return
         result[kind].append(one_run(VARIANTS[name], config, lr, seed, here))
@@ -317,7 +322,7 @@ def arguments() -> argparse.ArgumentParser:
     return parser
 
 
-def main():
+def main() -> None:
     options = arguments().parse_args()
     here = device.choose()
     for name in options.only:
