@@ -24,13 +24,14 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from attnbook import device, recipes, study
 from attnbook.data import text
 from attnbook.feedforward import swiglu_hidden
 from attnbook.provenance import provenance
-from attnbook.recurrent import LanguageModel, LSTMCell, language_model
+from attnbook.recurrent import LSTMCell, language_model
+from attnbook.recurrent_logits import Logits
 from attnbook.study import Config, adamw, held_out_loss, next_token_loss
 from attnbook.train import cosine, parameters, train
 
@@ -60,21 +61,15 @@ def settings(
     return config | ({"cell": cell, "depth": 1} if cell else {})
 
 
-class Logits(LanguageModel):
-    """A recurrent language model that returns its logits and not its state."""
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        return super().forward(tokens)[0]
-
-
 def build(config: Config, V: int) -> nn.Module:
     """The recipe `llama` in this width, or a recurrent network."""
     width = config["width"]
     if "cell" in config:
-        model = Logits(**dict(language_model(LSTMCell, V, width).named_children()))
+        model = language_model(LSTMCell, V, width)
         for layer in model.body.layers:
-            nn.init.constant_(layer.cell.from_input.bias.chunk(4)[1], 1.0)
-        return model
+            bias = layer.get_parameter("cell.from_input.bias")
+            nn.init.constant_(bias.chunk(4)[1], 1.0)
+        return Logits(model)
     heads = max(1, width // 16)
     return recipes.llama(V, width, config["depth"], heads, hidden=swiglu_hidden(width))
 

@@ -62,6 +62,7 @@ MAY_IMPORT = {
     "block": {"cache", "masks", "step"},
     "efficient": {"attention", "cache", "masks", "norms", "rotary"},
     "recurrent": {"attention"},
+    "recurrent_logits": {"recurrent"},
     "seq2seq": {"attention", "recurrent"},
     "heads": {"attention"},
     "transformer": PARTS,
