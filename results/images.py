@@ -170,7 +170,7 @@ CHANGES = {"epochs": int, "images": int, "lr": float, "dropout": float}
 
 def chosen(options: argparse.Namespace) -> dict:
     """The run's settings: those given, and the setting's for the others."""
-    given = {name: value for name in CHANGES if (value := vars(options)[name]) is not None}
+    given = study.changes(options, CHANGES)
     config = {"setting": options.setting, "model": options.model}
     return config | SETTINGS[options.setting] | PLAN | given | {"seed": options.seed}
 
@@ -197,11 +197,8 @@ def main() -> None:
     options = parser.parse_args()
     config = chosen(options)
     name = named(config)
-    try:
-        path = options.out / f"{name}.json"
-        run = study.measured(path, config, measure, options.checkpoint)
-    except ValueError as error:
-        parser.error(str(error))
+    path = options.out / f"{name}.json"
+    run = study.run_or_explain(parser, path, config, measure, options.checkpoint)
     print(f"{name}: {run['parameters']:,} parameters, {100 * run['test_accuracy']:.1f} %")
 
 

@@ -143,10 +143,7 @@ def main() -> None:
     options = parser.parse_args()
     for config in chosen(options):
         name = named(config)
-        try:
-            run = study.measured(options.out / f"{name}.json", config, measure)
-        except ValueError as error:
-            parser.error(str(error))
+        run = study.run_or_explain(parser, options.out / f"{name}.json", config, measure)
         print(f"{name}: {run['parameters']:,} parameters, {run['validation_loss']} nats")
 
 

@@ -113,7 +113,7 @@ def measure(config: Config, checkpoint: Path) -> dict:
 
 def chosen(options: argparse.Namespace) -> dict:
     """The run's settings: those given, and nanoGPT's for the others."""
-    given = {name: value for name in CHANGES if (value := vars(options)[name]) is not None}
+    given = study.changes(options, CHANGES)
     config = {"setting": options.setting, "recipe": options.recipe}
     config |= SETTINGS[options.setting] | OPTIMISER | given | {"seed": options.seed}
     return config | ({"dropout": 0.0} if options.recipe == "llama" else {})
@@ -144,11 +144,8 @@ def main() -> None:
     options = parser.parse_args()
     config = chosen(options)
     name = named(config)
-    try:
-        path = options.out / f"{name}.json"
-        run = study.measured(path, config, measure, options.checkpoint)
-    except ValueError as error:
-        parser.error(str(error))
+    path = options.out / f"{name}.json"
+    run = study.run_or_explain(parser, path, config, measure, options.checkpoint)
     print(f"{name}: {run['parameters']:,} parameters, {run['validation_loss']} nats")
 
 

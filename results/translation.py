@@ -148,7 +148,7 @@ def scores(config: Config, model: nn.Module, corpus: pairs.Pairs, device: torch.
 def chosen(options: argparse.Namespace) -> dict:
     """The run's settings: those given, and the plan of its model for the others."""
     plan = PLANS[options.model]
-    given = {name: value for name in NUMBERS if (value := vars(options)[name]) is not None}
+    given = study.changes(options, NUMBERS)
     for name in given.keys() - plan.keys():
         raise ValueError(f"{options.model} has no --{name}; it has {', '.join(plan)}")
     config = {"corpus": options.corpus, "model": options.model}

@@ -78,7 +78,7 @@ MAY_IMPORT = {
     "quantised_file": {"files", "quantise"},
     "lora": {"optimizers", "quantise"},
     "speculative": {"cache"},
-    "streams": {"cache", "masks"},
+    "streams": {"block", "cache", "masks"},
     "automata": set(),
     "json_automaton": {"automata"},
     "constrained": {"automata", "generate"},

@@ -21,7 +21,13 @@ V, T = 17, 11
 SPECIAL = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
 CONFIGS = {
     "gpt2": transformers.GPT2Config(
-        vocab_size=V, n_positions=T, n_embd=12, n_layer=2, n_head=3, layer_norm_epsilon=0.02
+        vocab_size=V,
+        n_positions=T,
+        n_embd=12,
+        n_layer=2,
+        n_head=3,
+        n_inner=20,
+        layer_norm_epsilon=0.02,
     ),
     "bert": transformers.BertConfig(
         vocab_size=V,
@@ -240,7 +246,6 @@ def test_a_layer_too_few_and_a_layer_too_many_are_named(tmp_path):
 SCALED = {"rope_type": "longrope", "factor": 8.0, "rope_theta": 5e5}
 REFUSED = [
     ("gpt2", "activation_function", "relu"),
-    ("gpt2", "n_inner", 50),
     ("gpt2", "tie_word_embeddings", False),
     ("gpt2", "scale_attn_weights", False),
     ("gpt2", "scale_attn_by_inverse_layer_idx", True),

@@ -1,5 +1,6 @@
 """A study measures each run once, resumes it, and never replaces one by another."""
 
+import argparse
 import json
 
 import pytest
@@ -54,6 +55,19 @@ def test_a_run_with_other_settings_is_not_replaced(tmp_path, measure):
         with pytest.raises(ValueError, match=r"run\.json holds a run with another lr; move it"):
             study.measured(path, other, measure)
     assert path.read_bytes() == before and measure.calls == 1
+
+
+def test_a_program_says_what_is_refused_as_an_error_of_its_arguments(tmp_path, measure, capsys):
+    path, parser = tmp_path / "run.json", argparse.ArgumentParser("study")
+    assert study.run_or_explain(parser, path, CONFIG, measure)["loss"] == 1.5
+    with pytest.raises(SystemExit):
+        study.run_or_explain(parser, path, CONFIG | {"lr": 0.2}, measure)
+    assert "study: error" in capsys.readouterr().err
+
+
+def test_settings_that_were_not_given_change_nothing():
+    options = argparse.Namespace(lr=0.3, steps=None, seed=1)
+    assert study.changes(options, ("lr", "steps")) == {"lr": 0.3}
 
 
 def test_only_a_run_that_went_to_its_end_is_complete():

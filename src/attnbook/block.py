@@ -167,11 +167,8 @@ class Stack(nn.Module):
         **named: Mask | Tensor | None,
     ) -> Float[Tensor, "B T C"]:
         """`given` and `named` (memory, masks) go to every block; each block has its own cache."""
-        caches = [None] * len(self.blocks) if caches is None else caches
-        if len(caches) != len(self.blocks):
-            raise ValueError(f"{len(self.blocks)} blocks need a cache each; got {len(caches)}")
         with step():
-            for block, cache in zip(self.blocks, caches, strict=True):
+            for block, cache in zip(self.blocks, one_each(self.blocks, caches), strict=True):
                 x = block(x, *given, cache=cache, **named)
         return self.norm(x)
 
@@ -179,3 +176,12 @@ class Stack(nn.Module):
         """An empty cache for each block, of the kind that its attention needs; with `room`, of
         fixed room for so many positions."""
         return [cache_of(block, room) for block in self.blocks]
+
+
+def one_each(blocks: nn.ModuleList, caches: Sequence[Kept | None] | None) -> Sequence[Kept | None]:
+    """A cache for each block, or None for each; ValueError if there are more blocks, or fewer."""
+    if caches is None:
+        return [None] * len(blocks)
+    if len(caches) != len(blocks):
+        raise ValueError(f"{len(blocks)} blocks need a cache each; got {len(caches)}")
+    return caches

@@ -13,8 +13,17 @@ from torch.optim import AdamW, Optimizer
 from torch.optim.optimizer import ParamsT
 
 Closure = Callable[[], Tensor | float]
+Loss = Tensor | float | None
 INPUTS = {"embed", "source_embed", "target_embed", "positions", "patches"}
 HEADS = {"to_vocab", "to_class"}
+
+
+def loss_of(closure: Closure | None) -> Loss:
+    """What a step's closure computes, if there is one; with gradients, which a step has not."""
+    if closure is None:
+        return None
+    with torch.enable_grad():
+        return closure()
 
 
 def orthogonalise(
@@ -64,13 +73,8 @@ class Muon(Optimizer):
             check_matrices(group["params"], group["rows"])
 
     @torch.no_grad()
-    def step(  # type: ignore[override]  # torch says it in two overloads
-        self, closure: Closure | None = None
-    ) -> Tensor | float | None:
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+    def step(self, closure: Closure | None = None) -> Loss:  # type: ignore[override]  # overloads
+        loss = loss_of(closure)
         for group in self.param_groups:
             found = [weight for weight in group["params"] if weight.grad is not None]
             updates = [self.direction(w, w.grad, group["momentum"]) for w in found]
@@ -136,13 +140,8 @@ class Together(Optimizer):
             each.state = self.state
             each.param_groups = [next(groups) for _ in each.param_groups]
 
-    def step(  # type: ignore[override]  # torch says it in two overloads
-        self, closure: Closure | None = None
-    ) -> Tensor | float | None:
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+    def step(self, closure: Closure | None = None) -> Loss:  # type: ignore[override]  # overloads
+        loss = loss_of(closure)
         for each in self.optimizers:
             each.step()
         return loss

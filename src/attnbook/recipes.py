@@ -64,6 +64,7 @@ def gpt2(
     heads: int = 12,
     dropout: float = 0.1,
     bias: bool = True,
+    hidden: int | None = None,
 ) -> LanguageModel:
     """Radford et al. 2019, section 2.3 and table 2, the smallest: 124 million parameters
     (the paper says 117). Without `bias` nothing is added anywhere, in norms neither (nanoGPT)."""
@@ -74,7 +75,7 @@ def gpt2(
     def block() -> Block:
         return Block(
             pre(MultiHeadAttention(width, heads, bias=bias)),
-            pre(MLP(width, 4 * width, nn.GELU(approximate="tanh"), bias=bias)),
+            pre(MLP(width, inner, nn.GELU(approximate="tanh"), bias=bias)),
         )
 
     embed = Embed(V, width, Learned(T, width), dropout=dropout)
@@ -99,7 +100,7 @@ def bert(
         return PostNorm(part, norm(), dropout)
 
     def block() -> Block:
-        return Block(post(MultiHeadAttention(width, heads)), post(MLP(width, 4 * width, nn.GELU())))
+        return Block(post(MultiHeadAttention(width, heads)), post(MLP(width, inner, nn.GELU())))
 
     embed = Embed(V, width, Learned(T, width), norm=norm(), dropout=dropout, kinds=kinds)
     body = Stack([block() for _ in range(depth)])

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from attnbook.block import one_each
 from attnbook.cache import Kept
 from attnbook.masks import Mask
 
@@ -107,11 +108,8 @@ class StreamStack(nn.Module):
         **named: object,
     ) -> Float[Tensor, "B T C"]:
         """`given` and `named` (masks) go to every block; each block has its own cache."""
-        caches = [None] * len(self.blocks) if caches is None else caches
-        if len(caches) != len(self.blocks):
-            raise ValueError(f"{len(self.blocks)} blocks need a cache each; got {len(caches)}")
         streams = x[:, :, None].expand(-1, -1, self.n, -1)
-        for block, cache in zip(self.blocks, caches, strict=True):
+        for block, cache in zip(self.blocks, one_each(self.blocks, caches), strict=True):
             streams = block(streams, *given, cache=cache, **named)
         (pre,) = self.shares(streams)
         return self.norm(torch.einsum("btn,btnc->btc", pre.sigmoid().to(x.dtype), streams))

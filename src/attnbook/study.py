@@ -4,8 +4,9 @@ What the scripts in `results/` share. A run is named by its settings, `config`; 
 holds them, and a run that is stored with other settings is never replaced.
 """
 
+import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -52,6 +53,25 @@ def measured(
         write(path, run)
         checkpoint.unlink(missing_ok=True)
     return run
+
+
+def run_or_explain(
+    parser: argparse.ArgumentParser,
+    path: Path,
+    config: Config,
+    measure: Measure,
+    checkpoint: Path | None = None,
+) -> dict[str, Any]:
+    """`measured`, for a program: what is refused is said as an error of its arguments."""
+    try:
+        return measured(path, config, measure, checkpoint)
+    except ValueError as error:
+        parser.error(str(error))
+
+
+def changes(options: argparse.Namespace, names: Iterable[str]) -> Config:
+    """The settings of these names that were given on the command line."""
+    return {name: value for name in names if (value := vars(options)[name]) is not None}
 
 
 def complete(history: History) -> History:

@@ -16,12 +16,12 @@ def build_gpt2(config: Config) -> nn.Module:
     names = "vocab_size", "n_positions", "n_embd", "n_layer", "n_head"
     V, T, width, depth, heads = read(config, *names)
     only(config, "activation_function", "gelu_new", "gelu_pytorch_tanh")
-    only(config, "n_inner", None, 4 * width)
     only(config, "tie_word_embeddings", True)
     only(config, "scale_attn_weights", True)
     only(config, "scale_attn_by_inverse_layer_idx", False)
     only(config, "add_cross_attention", False)
-    model = gpt2(V, T, width, depth, heads, config.get("resid_pdrop", 0.1))
+    dropout, hidden = config.get("resid_pdrop", 0.1), config.get("n_inner")
+    model = gpt2(V, T, width, depth, heads, dropout, hidden=hidden)
     return with_eps(model, config.get("layer_norm_epsilon", 1e-5))
 
 
