@@ -111,30 +111,32 @@ def where(model: nn.Module, family: Family) -> dict[str, Place]:
     return places(model, family.names(model) if callable(family.names) else family.names)
 
 
-def fill(found: Mapping[str, Place], tensors: Mapping[str, Tensor], family: Family) -> None:
+def fill(targets: Mapping[str, Place], tensors: Mapping[str, Tensor], family: Family) -> None:
     """Copy each published tensor to its place in a model: all of them, or none if one is wrong."""
-    tensors = renamed(tensors, found, family)
-    extra = [name for name in tensors if name not in found and not harmless(name, tensors, family)]
+    tensors = renamed(tensors, targets, family)
+    extra = [
+        name for name in tensors if name not in targets and not harmless(name, tensors, family)
+    ]
     shapes = [
         f"{name} is {tuple(tensors[name].shape)}, the model needs {place.shape}"
-        for name, place in found.items()
+        for name, place in targets.items()
         if name in tensors and tuple(tensors[name].shape) != place.shape
     ]
     faults = {
-        "missing": [name for name in found if name not in tensors],
+        "missing": [name for name in targets if name not in tensors],
         "unexpected": extra,
         "misshapen": shapes,
-        "not a number in": [n for n in found if n in tensors and tensors[n].isnan().any()],
+        "not a number in": [n for n in targets if n in tensors and tensors[n].isnan().any()],
     }
     if any(faults.values()):
         lines = [f"{fault}: {listed(names)}" for fault, names in faults.items() if names]
         raise ValueError("\n".join(["the checkpoint does not fit, nothing was copied", *lines]))
-    for name, place in found.items():
+    for name, place in targets.items():
         place.put(tensors[name])
 
 
 def renamed(
-    tensors: Mapping[str, Tensor], found: Mapping[str, Place], family: Family
+    tensors: Mapping[str, Tensor], targets: Mapping[str, Place], family: Family
 ) -> dict[str, Tensor]:
     """The tensors under the names of today: the first files called a norm's parts gamma and beta,
     and a bare model's files lack the prefix of the model with its head."""
@@ -142,7 +144,7 @@ def renamed(
     for name, tensor in tensors.items():
         for old, now in ((".gamma", ".weight"), (".beta", ".bias")):
             name = name.removesuffix(old) + now if name.endswith(old) else name
-        bare = family.prefix and family.prefix + name in found and name not in found
+        bare = family.prefix and family.prefix + name in targets and name not in targets
         new[family.prefix + name if bare else name] = tensor
     return new
 

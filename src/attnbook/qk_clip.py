@@ -21,12 +21,12 @@ def largest_scores(model: nn.Module) -> Iterator[Largest]:
     By the layer's name, over all calls, of pairs that the mask allows. Scores are computed one by
     one there, not by the fused kernel, so look at a step now and then, or at part of a batch.
     """
-    found: Largest = {}
+    record: Largest = {}
     layers = {name: part for name, part in model.named_modules() if isinstance(part, Attention)}
     before = {name: layer.see for name, layer in layers.items()}
-    hooks = [watch(name, layer, found) for name, layer in layers.items()]
+    hooks = [watch(name, layer, record) for name, layer in layers.items()]
     try:
-        yield found
+        yield record
     finally:
         for hook in hooks:
             hook.remove()
@@ -34,14 +34,14 @@ def largest_scores(model: nn.Module) -> Iterator[Largest]:
             layer.see = before[name]
 
 
-def watch(name: str, layer: Attention, found: Largest) -> torch.utils.hooks.RemovableHandle:
-    """Let a layer write its largest scores into `found` from now on."""
+def watch(name: str, layer: Attention, record: Largest) -> torch.utils.hooks.RemovableHandle:
+    """Let a layer write its largest scores into `record` from now on."""
     scores: list[Tensor] = []
 
     def see(weights: Tensor) -> None:  # a weight of 0 is not the largest, or is not allowed
         seen = scores.pop().detach().masked_fill(weights == 0, -torch.inf)
         largest = seen.amax((0, 2, 3))
-        found[name] = torch.maximum(found[name], largest) if name in found else largest
+        record[name] = torch.maximum(record[name], largest) if name in record else largest
 
     layer.see = see
     return layer.score.register_forward_hook(lambda _, given, out: scores.append(out))

@@ -153,7 +153,7 @@ class AttentionByHand(Explorable):
         )
 
 
-def listed(given: Tensor | None, default: Sequence) -> list[list[float]]:
+def listed(matrix: Tensor | None, default: Sequence) -> list[list[float]]:
     """A matrix as rows of numbers with six decimals: the same text on every machine."""
-    rows = default if given is None else given.detach().tolist()
+    rows = default if matrix is None else matrix.detach().tolist()
     return [[round(float(x), 6) for x in row] for row in rows]
