@@ -12,13 +12,14 @@ that follow directly are moved into the box, under "Compare". JupyterLab and Col
 such a directive as it is: so each begins with a bold word, which here becomes the box's title.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from cell_folds import fold, summary
 from docutils import nodes
 from docutils.parsers.rst import directives
+from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
-from sphinx.util.docutils import SphinxDirective
+from sphinx.util.docutils import SphinxDirective, SphinxTranslator
 
 
 class box(nodes.General, nodes.Element):
@@ -43,7 +44,7 @@ class Box(SphinxDirective):
     has_content = True
     option_spec: ClassVar = {"name": directives.unchanged, "class": directives.class_option}
 
-    def run(self):
+    def run(self) -> list[nodes.Node]:
         self.assert_has_content()
         node = box("", kind=self.name, classes=["box", self.name, *self.options.get("class", [])])
         self.set_source_info(node)
@@ -54,7 +55,7 @@ class Box(SphinxDirective):
         return [node]
 
 
-def drop_bold_title(node, name):
+def drop_bold_title(node: nodes.Element, name: str) -> None:
     """Take away the bold word at the beginning that is there for those who read the source."""
     first = next((n for n in node.children[1:] if isinstance(n, nodes.paragraph)), None)
     inside = said(first) if first is not None else []
@@ -67,13 +68,13 @@ def drop_bold_title(node, name):
         first[:] = rest
 
 
-def said(paragraph):
+def said(paragraph: nodes.Element) -> list[nodes.Node]:
     """What a paragraph holds, without the empty texts that the parser puts around markup."""
     return [n for n in paragraph.children if not isinstance(n, nodes.Text) or n.astext()]
 
 
 class Predict(Box):
-    def run(self):
+    def run(self) -> list[nodes.Node]:
         (node,) = super().run()
         last = node.children[-1]
         if isinstance(last, nodes.bullet_list):
@@ -99,7 +100,7 @@ class Deeper(SphinxDirective):
         "minutes": directives.positive_int,
     }
 
-    def run(self):
+    def run(self) -> list[nodes.Node]:
         self.assert_has_content()
         node = fold("", classes=["fold", "box", "deeper"])
         self.set_source_info(node)
@@ -120,13 +121,13 @@ class Summary(SphinxDirective):
 
     has_content = True  # a sentence for those who read the source
 
-    def run(self):
+    def run(self) -> list[nodes.Node]:
         node = shortly("")
         self.set_source_info(node)
         return [node]
 
 
-def gather(app, doctree):
+def gather(app: Sphinx, doctree: nodes.document) -> None:
     """Give each prediction its answer, and each summary the results."""
     for node in list(doctree.findall(box)):
         if node["kind"] == "predict":
@@ -141,11 +142,11 @@ def gather(app, doctree):
         node.replace_self(repeated(results, doctree))
 
 
-def place(node):
+def place(node: nodes.Element) -> str:
     return f"{node.source or 'somewhere'}:{node.line or 0}"
 
 
-def take_answer(node):
+def take_answer(node: nodes.Element) -> None:
     """Move what follows and is an answer under "Compare"."""
     siblings = node.parent.children
     after = siblings[siblings.index(node) + 1 :]
@@ -160,13 +161,13 @@ def take_answer(node):
         node += answer
 
 
-def is_answer(node):
+def is_answer(node: nodes.Element) -> bool:
     if isinstance(node, box):
         return node["kind"] == "answer"
     return "tag_answer" in node.get("classes", []) if isinstance(node, nodes.container) else False
 
 
-def repeated(results, doctree):
+def repeated(results: list[nodes.Node], doctree: nodes.document) -> list[nodes.Node]:
     """A list of the results; a link in each leads to its box."""
     found = nodes.bullet_list("", bullet="-", classes=["summary"])
     for result in results:
@@ -181,32 +182,32 @@ def repeated(results, doctree):
     return found
 
 
-def visit_box(self, node):
+def visit_box(self: SphinxTranslator, node: nodes.Element) -> None:
     self.body.append(self.starttag(node, "aside" if node["kind"] == "history" else "div"))
 
 
-def depart_box(self, node):
+def depart_box(self: SphinxTranslator, node: nodes.Element) -> None:
     self.body.append("</aside>\n" if node["kind"] == "history" else "</div>\n")
 
 
-def visit_choices(self, node):
+def visit_choices(self: SphinxTranslator, node: nodes.Element) -> None:
     self.body.append('<fieldset class="choices"><legend class="visually-hidden">Choices</legend>\n')
 
 
-def depart_choices(self, node):
+def depart_choices(self: SphinxTranslator, node: nodes.Element) -> None:
     self.body.append("</fieldset>\n")
 
 
-def visit_choice(self, node):
+def visit_choice(self: SphinxTranslator, node: nodes.Element) -> None:
     name = node.parent["name"]
     self.body.append(f'<label><input type="radio" name="{name}"/><span>')
 
 
-def depart_choice(self, node):
+def depart_choice(self: SphinxTranslator, node: nodes.Element) -> None:
     self.body.append("</span></label>\n")
 
 
-def setup(app):
+def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     for kind in ("answer", "result", "pitfall", "history"):
         app.add_directive(kind, Box)

@@ -5,9 +5,12 @@ and admonitions of the class `dropdown`, are folded in the same way.
 """
 
 import re
+from collections.abc import Iterator
+from typing import Any
 
 from docutils import nodes
 from myst_nb.sphinx_ import HideCodeCellNode
+from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxTranslator
 from sphinx_exercise.nodes import (
     depart_exercise_enumerable_node,
@@ -35,14 +38,14 @@ class clip(nodes.General, nodes.Element):
     """A listing of which the first lines are seen; `lines` are all that it has."""
 
 
-def cells(doctree):
+def cells(doctree: nodes.document) -> Iterator[tuple[nodes.Element, set[str]]]:
     """The code cells of a page, with the tags of each."""
     for node in doctree.findall(nodes.container):
         if node.get("nb_element") == "cell_code":
             yield node, {name.removeprefix("tag_") for name in node["classes"]}
 
 
-def prepare(app, doctree):
+def prepare(app: Sphinx, doctree: nodes.document) -> None:
     """Take Colab's titles out of the code, clip long listings, fold what is a dropdown."""
     for cell, _ in cells(doctree):
         for part in cell.children:
@@ -56,7 +59,7 @@ def prepare(app, doctree):
             fold_admonition(box)
 
 
-def without_title(part):
+def without_title(part: nodes.Element) -> None:
     for block in part.findall(nodes.literal_block):
         text = block.astext()
         if TITLE.match(text):
@@ -64,7 +67,7 @@ def without_title(part):
             block[:] = [nodes.Text(block.rawsource)]
 
 
-def clip_listings(part):
+def clip_listings(part: nodes.Element) -> None:
     """Of a listing of the module, which is Markdown in an output, the first lines are seen."""
     shown = [n for n in part.findall(nodes.container) if n.get("mime_type") == "text/markdown"]
     for block in [block for each in shown for block in each.findall(nodes.literal_block)]:
@@ -75,7 +78,7 @@ def clip_listings(part):
             holder += block
 
 
-def join_set_up(doctree):
+def join_set_up(doctree: nodes.document) -> None:
     """Neighbouring cells of set-up are one fold, what they print inside it."""
     holder = None
     for cell, tags in list(cells(doctree)):
@@ -93,7 +96,7 @@ def join_set_up(doctree):
         holder += cell
 
 
-def fold_admonition(box):
+def fold_admonition(box: nodes.Element) -> None:
     """An admonition with the class `dropdown` as a fold with its title as the summary."""
     title = box.next_node(nodes.title)
     classes = [name for name in box["classes"] if name not in ("dropdown", "admonition")]
@@ -103,32 +106,32 @@ def fold_admonition(box):
     box.parent.replace(box, holder)
 
 
-def visit_fold(self: SphinxTranslator, node):
+def visit_fold(self: SphinxTranslator, node: nodes.Element) -> None:
     self.body.append(self.starttag(node, "details"))
 
 
-def depart_fold(self, node):
+def depart_fold(self: SphinxTranslator, node: nodes.Element) -> None:
     self.body.append("</details>\n")
 
 
-def visit_summary(self, node):
+def visit_summary(self: SphinxTranslator, node: nodes.Element) -> None:
     self.body.append("<summary>")
 
 
-def depart_summary(self, node):
+def depart_summary(self: SphinxTranslator, node: nodes.Element) -> None:
     self.body.append("</summary>\n")
 
 
-def visit_clip(self, node):
+def visit_clip(self: SphinxTranslator, node: nodes.Element) -> None:
     self.body.append('<div class="clip">')
 
 
-def depart_clip(self, node):
+def depart_clip(self: SphinxTranslator, node: nodes.Element) -> None:
     words = f"Whole listing ({node['lines']} lines)"
     self.body.append(f'<label class="more"><input type="checkbox"/>{words}</label></div>\n')
 
 
-def visit_cell(self, node):
+def visit_cell(self: SphinxTranslator, node: nodes.Element) -> None:
     """The fold of a cell's code; of a figure's only a small sign is seen."""
     self.body.append('<details class="fold code">\n<summary>')
     if "tag_plot" in node.parent["classes"]:
@@ -142,11 +145,11 @@ def visit_cell(self, node):
     self.body.append("</summary>\n")
 
 
-def depart_cell(self, node):
+def depart_cell(self: SphinxTranslator, node: nodes.Element) -> None:
     self.body.append("</details>\n")
 
 
-def visit_solution(self, node):
+def visit_solution(self: SphinxTranslator, node: nodes.Element) -> None:
     """The title that sphinx-exercise has made becomes the summary."""
     title = node.next_node(nodes.title)
     title.replace_self(summary("", "", nodes.Text("Solution")))
@@ -154,7 +157,7 @@ def visit_solution(self, node):
     self.body.append(self.starttag(node, "details"))
 
 
-def visit_exercise(self, node):
+def visit_exercise(self: SphinxTranslator, node: nodes.Element) -> None:
     """Difficulty and time, from the classes `stars-2` and `minutes-15`, stand in the title."""
     title = node.next_node(nodes.title)
     for name in node["classes"]:
@@ -168,7 +171,7 @@ def visit_exercise(self, node):
     visit_exercise_enumerable_node(self, node)
 
 
-def setup(app):
+def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.add_node(fold, html=(visit_fold, depart_fold))
     app.add_node(summary, html=(visit_summary, depart_summary))

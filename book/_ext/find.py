@@ -2,6 +2,10 @@
 
 from pathlib import Path
 from shutil import copyfile
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.config import Config
 
 HERE = Path(__file__).parent
 PARTS = (
@@ -15,12 +19,12 @@ PARTS = (
 TEMPLATES = "book/_templates"
 
 
-def use_templates(app, config):
+def use_templates(app: Sphinx, config: Config) -> None:
     if TEMPLATES not in config.templates_path:
         config.templates_path.append(TEMPLATES)
 
 
-def copy_scripts(app, error):
+def copy_scripts(app: Sphinx, error: Exception | None) -> None:
     """Scripts that a page asks for when it needs them: what lies in `_static` is on every page."""
     if error or app.builder.format != "html":
         return
@@ -30,7 +34,7 @@ def copy_scripts(app, error):
         copyfile(script, target / script.name)
 
 
-def setup(app):
+def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     for part in PARTS:
         app.setup_extension(part)

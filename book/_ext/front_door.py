@@ -12,11 +12,15 @@ there. All counts are made when the site is built.
 import ast
 import json
 import re
+from collections.abc import Iterator
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from docutils import nodes
 from glyphs import glyph
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 from topic_index import CHAPTER, in_order
@@ -35,7 +39,7 @@ class StoredExplorable(SphinxDirective):
 
     required_arguments = 1
 
-    def run(self):
+    def run(self) -> list[nodes.Node]:
         path = ROOT / f"book/{self.arguments[0]}.ipynb"
         self.env.note_dependency(str(path))
         for html in stored_html(path):
@@ -44,7 +48,7 @@ class StoredExplorable(SphinxDirective):
         raise self.error(f"{path.name} has no explorable")
 
 
-def stored_html(path):
+def stored_html(path: Path) -> Iterator[str]:
     for cell in json.loads(path.read_text("utf-8"))["cells"]:
         for output in cell.get("outputs", []):
             yield "".join(output.get("data", {}).get("text/html", ""))
@@ -55,39 +59,39 @@ class Late(SphinxDirective):
 
     has_content = True
 
-    def run(self):
+    def run(self) -> list[nodes.Node]:
         node = late("", kind=self.name)
         if self.name == "chapters":
             node["questions"] = dict(self.question(line) for line in self.content if line.strip())
         return [node]
 
-    def question(self, line):
+    def question(self, line: str) -> tuple[str, str]:
         name, colon, question = line.partition(": ")
         if not colon or not (ROOT / f"book/{name}.ipynb").exists():
             raise self.error(f"not of the form `notebook: question`: {line!r}")
         return f"book/{name}", question.strip()
 
 
-def chapters(env):
+def chapters(env: BuildEnvironment) -> list[str]:
     """The chapters in their order, without what is below them."""
     found = [page for page in in_order(env) if CHAPTER.match(page)]
     below = {other for page in found for other in env.toctree_includes.get(page, [])}
     return [page for page in found if page not in below]
 
 
-def chapter_number(env, page):
+def chapter_number(env: BuildEnvironment, page: str) -> str:
     return str(env.toc_secnumbers[page][""][0])
 
 
-def title(env, page):
+def title(env: BuildEnvironment, page: str) -> str:
     return env.titles[page].astext()
 
 
-def minutes(env, page):
+def minutes(env: BuildEnvironment, page: str) -> int:
     return env.metadata[page].get("minutes", 0)
 
 
-def map_and_table(app, page, node):
+def map_and_table(app: Sphinx, page: str, node: nodes.Element) -> str:
     """Fourteen stops, then the questions."""
     env, stops, rows = app.env, [], []
     if list(node["questions"]) != chapters(env):
@@ -109,7 +113,7 @@ def map_and_table(app, page, node):
     )
 
 
-def buttons(app, page, node):
+def buttons(app: Sphinx, page: str, node: nodes.Element) -> str:
     """Read, run, teach."""
     env, theme = app.env, app.config.html_theme_options
     repository = theme["repository_url"].removeprefix("https://github.com/")
@@ -129,7 +133,7 @@ def buttons(app, page, node):
     )
 
 
-def counts():
+def counts() -> dict[str, int]:
     """What the proof strip says."""
     tests = cells = 0
     for path in ROOT.glob("tests/**/*.py"):
@@ -147,7 +151,7 @@ def counts():
     return {"tests": tests, "cells": cells, "runs": runs}
 
 
-def proof(app, page, node):
+def proof(app: Sphinx, page: str, node: nodes.Element) -> str:
     """Why one may believe it."""
     found = {name: f"{value:,}" for name, value in counts().items()}
     uri = lambda other: app.builder.get_relative_uri(page, other)  # noqa: E731
@@ -164,7 +168,7 @@ def proof(app, page, node):
     return f'<ul class="proof">{items}</ul>'
 
 
-def roads(app, page, node):
+def roads(app: Sphinx, page: str, node: nodes.Element) -> str:
     """The first reading, with its hours."""
     env = app.env
     road = chapters(env)[:FIRST_READING]
@@ -180,18 +184,18 @@ def roads(app, page, node):
 MAKERS = {"chapters": map_and_table, "front-buttons": buttons, "proof": proof, "roads": roads}
 
 
-def fill(app, doctree, page):
+def fill(app: Sphinx, doctree: nodes.document, page: str) -> None:
     for node in list(doctree.findall(late)):
         html = MAKERS[node["kind"]](app, page, node)
         node.replace_self(nodes.raw("", html, format="html"))
 
 
-def again(app, env):
+def again(app: Sphinx, env: BuildEnvironment) -> list[str]:
     """The landing page depends on every chapter."""
     return [env.config.root_doc]
 
 
-def setup(app):
+def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.add_directive("explorable", StoredExplorable)
     for name in MAKERS:

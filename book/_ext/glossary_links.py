@@ -7,11 +7,15 @@ first sentence of each entry, which `find.js` shows beside a term that somebody 
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from docutils import nodes
 from section_search import phrase, plain, variants
 from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 from topic_index import (
     CHAPTER,
     CHINESE,
@@ -27,7 +31,7 @@ from topic_index import (
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\u4e00-\u9fff])")
 
 
-def collect(app, doctree):
+def collect(app: Sphinx, doctree: nodes.document) -> None:
     """Keep the sections in which a page uses each term, and the glossary's entries."""
     env, page = app.env, app.env.docname
     if not hasattr(env, "attn_used"):
@@ -49,7 +53,7 @@ def collect(app, doctree):
             env.attn_said[names[0]["ids"][-1]] = (said, SENTENCE.split(text)[0])
 
 
-def spoken(node):
+def spoken(node: nodes.Node) -> str:
     """The text of a paragraph; formulas stay as MathJax takes them, citations are left out."""
     if isinstance(node, nodes.math):
         return rf"\({node.astext()}\)"
@@ -60,7 +64,7 @@ def spoken(node):
     return "".join(spoken(child) for child in node.children)
 
 
-def entries(doctree):
+def entries(doctree: nodes.document) -> Iterator[tuple[list[nodes.Element], nodes.Element]]:
     """The terms and the definition of each entry."""
     for item in doctree.findall(nodes.definition_list_item):
         names = [node for node in item.children if isinstance(node, nodes.term) and node["ids"]]
@@ -68,21 +72,21 @@ def entries(doctree):
             yield names, item.next_node(nodes.definition)
 
 
-def purge(app, env, page):
+def purge(app: Sphinx, env: BuildEnvironment, page: str) -> None:
     getattr(env, "attn_used", {}).pop(page, None)
 
 
-def merge(app, env, pages, other):
+def merge(app: Sphinx, env: BuildEnvironment, pages: set[str], other: BuildEnvironment) -> None:
     env.attn_used = {**getattr(env, "attn_used", {}), **getattr(other, "attn_used", {})}
     env.attn_said = getattr(other, "attn_said", {}) or getattr(env, "attn_said", {})
 
 
-def again(app, env):
+def again(app: Sphinx, env: BuildEnvironment) -> list[str]:
     """The glossary depends on every page."""
     return [GLOSSARY] if GLOSSARY in env.all_docs else []
 
 
-def taught(env):
+def taught(env: BuildEnvironment) -> dict[str, Any]:
     """{phrase: (page, anchor)}: the first section that has it among its entries, word for word."""
     exact, loose = {}, {}
     for term, page, target in terms(env):
@@ -93,7 +97,7 @@ def taught(env):
     return {**loose, **exact}
 
 
-def first_use(env, names):
+def first_use(env: BuildEnvironment, names: list[str]) -> tuple[str, Any] | None:
     for page in in_order(env):
         if CHAPTER.match(page):
             used = env.attn_used.get(page, {})
@@ -103,7 +107,7 @@ def first_use(env, names):
     return None
 
 
-def places(env):
+def places(env: BuildEnvironment) -> dict[str, Any]:
     """{id of an entry: (page, anchor)}; an entry that no chapter uses has none."""
     known, found = taught(env), {}
     for node, (names, _) in env.attn_said.items():
@@ -114,7 +118,7 @@ def places(env):
     return found
 
 
-def lead(app, doctree, page):
+def lead(app: Sphinx, doctree: nodes.document, page: str) -> None:
     """Put the arrow at the end of each definition."""
     if page != GLOSSARY:
         return
@@ -130,7 +134,7 @@ def lead(app, doctree, page):
         definition += nodes.paragraph("", "", nodes.Text("→ "), link, classes=["taught"])
 
 
-def write(app, error):
+def write(app: Sphinx, error: Exception | None) -> None:
     """Write `terms.js`."""
     if error or app.builder.format != "html":
         return
@@ -139,7 +143,7 @@ def write(app, error):
     Path(app.outdir, "_static/terms.js").write_text(f"attnTerms({text})\n", encoding="utf-8")
 
 
-def setup(app):
+def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.connect("doctree-read", collect, priority=900)
     app.connect("doctree-resolved", lead)

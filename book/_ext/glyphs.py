@@ -1,7 +1,11 @@
 """A small drawing for each chapter: lines on 48 × 48, in the colour of the text around."""
 
+from collections.abc import Iterable, Iterator
 
-def squares(rows, size=9, x=6, y=6):
+Places = Iterable[tuple[float, float]]
+
+
+def squares(rows: list[str], size: float = 9, x: float = 6, y: float = 6) -> Iterator[str]:
     """A table of weights; a dot is left out, 1 to 3 say how dark."""
     for i, row in enumerate(rows):
         for j, each in enumerate(row):
@@ -13,16 +17,16 @@ def squares(rows, size=9, x=6, y=6):
                 yield f'<rect {place} fill="currentColor" stroke="none" opacity="{opacity}"/>'
 
 
-def circles(places, radius=4):
+def circles(places: Places, radius: float = 4) -> str:
     return "".join(f'<circle cx="{x}" cy="{y}" r="{radius}"/>' for x, y in places)
 
 
-def boxes(places, width, height, radius=3):
+def boxes(places: Places, width: float, height: float, radius: float = 3) -> str:
     shape = f'width="{width}" height="{height}" rx="{radius}"'
     return "".join(f'<rect x="{x}" y="{y}" {shape}/>' for x, y in places)
 
 
-def path(drawn, width=2):
+def path(drawn: str, width: float = 2) -> str:
     return f'<path d="{drawn}" stroke-width="{width}"/>'
 
 
@@ -70,7 +74,7 @@ GLYPHS = {
 }
 
 
-def glyph(number):
+def glyph(number: str) -> str:
     """The drawing as SVG; it says nothing that is not written beside it."""
     attributes = 'class="glyph" viewBox="0 0 48 48" width="48" height="48" aria-hidden="true"'
     look = 'fill="none" stroke="currentColor" stroke-width="2" stroke-linejoin="round"'

@@ -7,15 +7,17 @@ What stands there is the mean; {n}`table: row | seeds` gives the number of each 
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from docutils import nodes
+from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxRole
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 from measured_tables import tables
 
 
-def shown(numbers, what):
+def shown(numbers: list[tuple[str, float]], what: str) -> str:
     """The text for a row's numbers: mean first, then each seed."""
     mean, *seeds = numbers
     seeds = seeds or [mean]
@@ -32,7 +34,7 @@ def shown(numbers, what):
 class Number(SphinxRole):
     """{n}`table: row | what`."""
 
-    def run(self):
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         name, _, rest = self.text.partition(":")
         row, _, what = (part.strip() for part in rest.partition("|"))
         path, rows = self.env.app.measured_tables.get(name.strip(), (None, {}))
@@ -46,7 +48,7 @@ class Number(SphinxRole):
             return [], [self.inliner.reporter.error(message, line=self.lineno)]
 
 
-def read_all(app):
+def read_all(app: Sphinx) -> None:
     """All tables of all notebooks; a name that two of them use is an error."""
     app.measured_tables = {}
     for path in sorted(Path(app.srcdir, "book").glob("*.ipynb")):
@@ -57,7 +59,7 @@ def read_all(app):
             app.measured_tables[name] = path, rows
 
 
-def setup(app):
+def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.connect("builder-inited", read_all)
     app.add_role("n", Number())

@@ -20,15 +20,16 @@ notebook gets its buttons, too, under its title. `env.metadata[page]` keeps ques
 
 import json
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from boxes import said
 from cell_folds import fold
 from docutils import nodes
 from docutils.parsers.rst import directives
+from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.transforms.post_transforms import SphinxPostTransform
-from sphinx.util.docutils import SphinxDirective
+from sphinx.util.docutils import SphinxDirective, SphinxTranslator
 from sphinx_exercise.nodes import is_extension_node
 
 ROOT = Path(__file__).parents[2]
@@ -57,7 +58,7 @@ class Chapter(SphinxDirective):
     has_content = True
     option_spec: ClassVar = {"picture": directives.unchanged_required}
 
-    def run(self):
+    def run(self) -> list[nodes.Node]:
         self.assert_has_content()
         read = nodes.container()
         self.state.nested_parse(self.content, self.content_offset, read)
@@ -73,7 +74,9 @@ class Chapter(SphinxDirective):
         node += [facts("", "", *needs), buttons("")]
         return [node]
 
-    def parts(self, children):
+    def parts(
+        self, children: list[nodes.Node]
+    ) -> tuple[nodes.Element, nodes.Element, list[nodes.Node]]:
         """Question, list and needs; an error says which of them is missing."""
         if not children or not isinstance(children[0], nodes.paragraph):
             raise self.error("a chapter begins with its question, a paragraph")
@@ -91,7 +94,7 @@ class Chapter(SphinxDirective):
         return question, able, [n.deepcopy() for n in needs]
 
 
-def arrange(app, doctree):
+def arrange(app: Sphinx, doctree: nodes.document) -> None:
     """Put the picture in its place, set-up behind it; give other notebooks their buttons."""
     name = app.env.docname
     first = next(doctree.findall(opening), None)
@@ -106,7 +109,7 @@ def arrange(app, doctree):
     app.env.metadata[name]["minutes"] = minutes(doctree)
 
 
-def place_picture(first):
+def place_picture(first: nodes.Element) -> None:
     """The first cell with a picture after the opening moves into it; set-up may stand between."""
     (place,) = first.findall(picture)
     if place["of"]:
@@ -123,7 +126,7 @@ def place_picture(first):
     first.remove(place)
 
 
-def run_seconds(app, path):
+def run_seconds(app: Sphinx, path: Path) -> float | None:
     """Seconds on one core, from the stored run; None where none is stored."""
     found = ROOT / f"results/notebooks/{path.stem}.cpu.json"
     if not found.exists():
@@ -132,7 +135,7 @@ def run_seconds(app, path):
     return json.loads(found.read_text("utf-8"))["cpu_seconds"]
 
 
-def minutes(doctree):
+def minutes(doctree: nodes.document) -> int:
     """The time to read the page, without exercises: words, pictures, explorables."""
     words = pictures = explorables = 0
     for node in doctree.findall(lambda n: isinstance(n, nodes.TextElement | nodes.raw)):
@@ -145,7 +148,7 @@ def minutes(doctree):
     return max(1, round(words / WORDS_A_MINUTE + seconds / 60))
 
 
-def aside(node):
+def aside(node: nodes.Element) -> bool:
     while node := node.parent:
         if is_extension_node(node) or isinstance(node, fold):
             return True
@@ -158,7 +161,7 @@ class RepeatPicture(SphinxPostTransform):
     default_priority = 10  # when the image of an output has been chosen
     formats = ("html",)
 
-    def run(self, **options):
+    def run(self, **options: Any) -> None:
         for place in list(self.document.findall(picture)):
             if not place["of"]:
                 continue
@@ -175,7 +178,7 @@ class RepeatPicture(SphinxPostTransform):
             place += nodes.container("", link, classes=["repeated", *photo])
 
 
-def is_photo(node):
+def is_photo(node: nodes.Element) -> bool:
     """Whether a node is in a cell with the tag `photo`."""
     while node := node.parent:
         if "tag_photo" in node.get("classes", []):
@@ -183,12 +186,12 @@ def is_photo(node):
     return False
 
 
-def duration(seconds):
+def duration(seconds: float) -> str:
     """A time to run, in words: 64 s, 3 min."""
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
-def visit_facts(self, node):
+def visit_facts(self: SphinxTranslator, node: nodes.Element) -> None:
     found = self.builder.env.metadata[self.builder.current_docname]
     line = [f"{found['minutes']} min to read"]
     if found.get("seconds"):
@@ -198,11 +201,11 @@ def visit_facts(self, node):
         self.body.append(" · ")
 
 
-def depart_facts(self, node):
+def depart_facts(self: SphinxTranslator, node: nodes.Element) -> None:
     self.body.append("</p>\n")
 
 
-def visit_buttons(self, node):
+def visit_buttons(self: SphinxTranslator, node: nodes.Element) -> None:
     """Three links that look like buttons; the address for Colab is in `_config.yml`."""
     page = self.builder.current_docname
     up = "../" * page.count("/")
@@ -219,19 +222,19 @@ def visit_buttons(self, node):
     self.body.append(f'<p class="buttons d-print-none">{" ".join(links)}</p>\n')
 
 
-def visit_div(self, node):
+def visit_div(self: SphinxTranslator, node: nodes.Element) -> None:
     self.body.append(self.starttag(node, "div", CLASS=type(node).__name__))
 
 
-def depart_div(self, node):
+def depart_div(self: SphinxTranslator, node: nodes.Element) -> None:
     self.body.append("</div>\n")
 
 
-def nothing(self, node):
+def nothing(self: SphinxTranslator, node: nodes.Element) -> None:
     pass
 
 
-def setup(app):
+def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.add_directive("chapter", Chapter)
     app.add_node(opening, html=(visit_div, depart_div))

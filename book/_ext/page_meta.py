@@ -8,12 +8,15 @@ made from the repository's in `_config.yml`, unless `html_baseurl` says otherwis
 import re
 from html import escape
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import yaml
 from docutils import nodes
 from front_door import chapter_number, chapters
 from section_search import plain
+from sphinx.application import Sphinx
+from sphinx.config import Config
 from sphinx.errors import ExtensionError
 from topic_index import CHAPTER, in_order
 
@@ -22,7 +25,7 @@ CARDS = ROOT / "book/_static/cards"
 LENGTH = 200  # of a description
 
 
-def base(config):
+def base(config: Config) -> str:
     """The address of the website, with a slash at its end."""
     if config.html_baseurl:
         return config.html_baseurl.rstrip("/") + "/"
@@ -32,12 +35,12 @@ def base(config):
     return f"https://{pages}/" if name.lower() == pages else f"https://{pages}/{name}/"
 
 
-def address(app, page):
+def address(app: Sphinx, page: str) -> str:
     """The full address of a page; that of the first page is the site's."""
     return base(app.config) + ("" if page in ("index", app.config.root_doc) else f"{page}.html")
 
 
-def own_links(app, doctree, page):
+def own_links(app: Sphinx, doctree: nodes.document, page: str) -> None:
     """Links to the book's own website, as labs have them for Colab, stay inside a copy of it.
 
     A label is followed to wherever it is now; what is not there is an error of the build.
@@ -61,7 +64,7 @@ def own_links(app, doctree, page):
         link["internal"] = True
 
 
-def description(app, page, doctree):
+def description(app: Sphinx, page: str, doctree: nodes.document) -> str:
     """The chapter's question, or how the page begins."""
     question = app.env.metadata.get(page, {}).get("question")
     if question:
@@ -73,7 +76,7 @@ def description(app, page, doctree):
     return ""
 
 
-def card(app, page):
+def card(app: Sphinx, page: str) -> str | None:
     """The address of the picture to share; a page without one has the book's."""
     stem = Path(page).name
     for name in (stem, f"{CHAPTER.match(page)[1]}-" if CHAPTER.match(page) else stem, "index"):
@@ -83,7 +86,9 @@ def card(app, page):
     return None
 
 
-def tags(app, page, template, context, doctree):
+def tags(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document
+) -> None:
     """The tags that others read."""
     if doctree is None and page != app.config.root_doc:
         return
@@ -107,7 +112,9 @@ def tags(app, page, template, context, doctree):
     context["metatags"] = context.get("metatags", "") + "\n".join(lines)
 
 
-def cite(app, page, template, context, doctree):
+def cite(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document
+) -> None:
     """A fold with the lines for a list of references, at the end of a chapter."""
     if doctree is None or not CHAPTER.match(page):
         return
@@ -130,14 +137,14 @@ def cite(app, page, template, context, doctree):
     )
 
 
-def author(each):
+def author(each: dict[str, str]) -> str:
     """As BibTeX wants it: a group in braces of its own."""
     if "family-names" in each:
         return f"{each['family-names']}, {each['given-names']}"
     return f"{{{each['name']}}}"
 
 
-def names(work):
+def names(work: dict[str, Any]) -> str:
     return ", ".join(
         each.get("name") or f"{each['given-names']} {each['family-names']}"
         for each in work["authors"]
@@ -173,7 +180,7 @@ if (words) {{
 """
 
 
-def write(app, error):
+def write(app: Sphinx, error: Exception | None) -> None:
     """The files that nobody links to."""
     if error or app.builder.format != "html":
         return
@@ -196,7 +203,7 @@ def write(app, error):
     (out / "404.html").write_text(text, encoding="utf-8")
 
 
-def setup(app):
+def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.connect("doctree-resolved", own_links)
     app.connect("html-page-context", tags)

@@ -10,10 +10,14 @@ import json
 import re
 import unicodedata
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from docutils import nodes
 from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 from sphinx.search.en import SearchEnglish
 from topic_index import anchor, in_order, number, own_number, terms, titled
 
@@ -42,13 +46,13 @@ FREQUENT, FAINT = 40, 5  # in how many places a word occurs; a worth of half a p
 english = SearchEnglish({})
 
 
-def stem(word):
+def stem(word: str) -> str:
     """As `search.js` does it: British and American spelling are one."""
     word = re.sub(r"iz(?=[eia])", "is", word).replace("our", "or")
     return word if len(word) < 3 else re.sub(r"(log|bl)i$", r"\1", english.stem(word))
 
 
-def compounds(text):
+def compounds(text: str) -> Iterator[tuple[str, list[str]]]:
     """The words of a text, lower case; each with its parts (`pre-norm`, `RMSNorm`)."""
     text = unicodedata.normalize("NFKC", text.translate(SIGNS)).replace("'", "")
     for found in WORD.findall(text):
@@ -57,7 +61,7 @@ def compounds(text):
         yield "".join(parts), parts
 
 
-def words(text):
+def words(text: str) -> Iterator[str]:
     """The stems of a text: of a compound its parts and the whole."""
     for whole, parts in compounds(text):
         yield from (stem(part) for part in parts if part not in english.stopwords)
@@ -65,7 +69,7 @@ def words(text):
             yield stem(whole)
 
 
-def phrase(text):
+def phrase(text: str) -> str:
     """What makes two titles or entries the same: their stems, a compound as one."""
     found = {stem(whole) for whole, _ in compounds(text) if whole not in english.stopwords}
     return " ".join(sorted(found))
@@ -74,11 +78,11 @@ def phrase(text):
 class Place:
     """Where a search can land."""
 
-    def __init__(self, kind, title, anchor):
+    def __init__(self, kind: str, title: str, anchor: str) -> None:
         self.kind, self.title, self.anchor = kind, title, anchor
         self.entries, self.text, self.code, self.first = [], [], [], ""
 
-    def read(self, node):
+    def read(self, node: nodes.Node) -> None:
         """Take the words of a node that belongs here."""
         if isinstance(node, SKIPPED):
             if isinstance(node, addnodes.index):
@@ -103,16 +107,16 @@ class Place:
                 self.read(child)
 
 
-def is_exercise(node):
+def is_exercise(node: nodes.Node) -> set[str]:
     return {"exercise", "solution"} & set(node.get("classes", []))
 
 
-def lands(node):
+def lands(node: nodes.Node) -> bool:
     """Whether a node has places of its own."""
     return isinstance(node, nodes.section | addnodes.desc | addnodes.glossary)
 
 
-def plain(node):
+def plain(node: nodes.Node) -> str:
     """The text of a node; references that are not resolved yet stand as \\0target\\0."""
     if isinstance(node, nodes.Text):
         return str(node)
@@ -128,7 +132,7 @@ def plain(node):
     return "".join(plain(child) for child in node.children)
 
 
-def author(key):
+def author(key: str) -> str:
     found = re.match(r"([a-z]+)(\d{4})", key.strip())
     return f"{found[1].capitalize()} {found[2]}" if found else key
 
@@ -149,14 +153,14 @@ LATEX = {
 }
 
 
-def unlatex(formula):
+def unlatex(formula: str) -> str:
     """A formula in a line of text, near enough to be read in an excerpt."""
     for pattern, to in LATEX.items():
         formula = re.sub(pattern, to, formula)
     return formula
 
 
-def collect(app, doctree):
+def collect(app: Sphinx, doctree: nodes.document) -> None:
     """Store the places of a page with the environment."""
     env, page = app.env, app.env.docname
     if not hasattr(env, "attn_places"):
@@ -195,20 +199,20 @@ def collect(app, doctree):
             found.append(place)
 
 
-def ancestors(node):
+def ancestors(node: nodes.Node) -> Iterator[nodes.Node]:
     while node := node.parent:
         yield node
 
 
-def purge(app, env, page):
+def purge(app: Sphinx, env: BuildEnvironment, page: str) -> None:
     getattr(env, "attn_places", {}).pop(page, None)
 
 
-def merge(app, env, pages, other):
+def merge(app: Sphinx, env: BuildEnvironment, pages: set[str], other: BuildEnvironment) -> None:
     env.attn_places = {**getattr(env, "attn_places", {}), **getattr(other, "attn_places", {})}
 
 
-def weights(place, entries):
+def weights(place: Place, entries: list[str]) -> dict[str, Any]:
     """{stem: worth} of a place."""
     title, tagged = set(words(place.title)), {w for entry in entries for w in words(entry)}
     text = Counter(words(" ".join(place.text)))
@@ -224,7 +228,7 @@ def weights(place, entries):
     return found
 
 
-def variants(entry):
+def variants(entry: str) -> Iterator[str]:
     """What stands outside and inside the brackets of an entry, and what is before a comma."""
     outside = re.sub(r"\(.*?\)", " ", entry)
     yield from (entry, outside, *re.findall(r"\((.*?)\)", entry))
@@ -233,7 +237,7 @@ def variants(entry):
     yield from re.split("[,–]", outside) if "," in outside else ()
 
 
-def dump(app):
+def dump(app: Sphinx) -> dict[str, Any]:
     """What `sections.js` holds."""
     env, tagged = app.env, defaultdict(list)
     for term, page, target in terms(env):
@@ -266,12 +270,12 @@ def dump(app):
     }
 
 
-def worth_telling(found):
+def worth_telling(found: list[Any]) -> list[Any]:
     """Of a frequent word only the places where it is more than mentioned."""
     return [each for each in found if each[1] > FAINT] if len(found) > FREQUENT else found
 
 
-def delta(found):
+def delta(found: list[Any]) -> list[Any]:
     """[place, worth, steps to the next place, worth, …]."""
     line, last = [], 0
     for place, worth in found:
@@ -280,12 +284,12 @@ def delta(found):
     return line
 
 
-def shown(app, page, place, at):
+def shown(app: Sphinx, page: str, place: Place, at: int) -> list[Any]:
     """[page, anchor, number, title, excerpt, kind] of a place."""
     found = own_number(app.env, page, place.anchor) if place.kind in ("section", "proof") else ""
     labels = app.env.get_domain("std").labels
 
-    def title(match):
+    def title(match: re.Match[str]) -> str:
         return str(labels.get(match[1], ("", "", ""))[2])  # Sphinx translates some late
 
     first = re.sub("\0(.*?)\0", title, place.first)
@@ -298,7 +302,7 @@ def shown(app, page, place, at):
     return [at, place.anchor, found, heading, first, place.kind]
 
 
-def write(app, error):
+def write(app: Sphinx, error: Exception | None) -> None:
     """Write `sections.js`."""
     if error or app.builder.format != "html":
         return
@@ -306,7 +310,7 @@ def write(app, error):
     Path(app.outdir, "_static/sections.js").write_text(f"attnSections({text})\n", encoding="utf-8")
 
 
-def setup(app):
+def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.connect("doctree-read", collect, priority=900)
     app.connect("env-purge-doc", purge)

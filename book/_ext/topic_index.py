@@ -12,10 +12,14 @@ search (`section_search`) and the glossary (`glossary_links`) rely on them.
 import re
 import unicodedata
 from collections import defaultdict
+from collections.abc import Iterator
 from html import escape
+from typing import Any
 
 from docutils import nodes
 from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
 from sphinx.transforms import SphinxTransform
 
@@ -30,7 +34,7 @@ class IndexComments(SphinxTransform):
 
     default_priority = 300  # when labels have become ids, before Sphinx collects the entries
 
-    def apply(self, **options):
+    def apply(self, **options: Any) -> None:
         for raw in list(self.document.findall(nodes.raw)):
             found = COMMENT.fullmatch(raw.astext())
             if not found:
@@ -47,12 +51,12 @@ class IndexComments(SphinxTransform):
             raw.replace_self(addnodes.index("", entries=entries))
 
 
-def anchor(section):
+def anchor(section: nodes.Element) -> str:
     """The label of a section, which stays when it is retitled, or else the id of its title."""
     return section["ids"][-1]
 
 
-def terms(env):
+def terms(env: BuildEnvironment) -> Iterator[tuple[str, str, str]]:
     """All entries but those of glossary and module: (term, page, anchor), in reading order."""
     entries = env.get_domain("index").entries
     for page in in_order(env):
@@ -61,10 +65,10 @@ def terms(env):
                 yield term, page, target
 
 
-def in_order(env):
+def in_order(env: BuildEnvironment) -> list[str]:
     """The pages as the table of contents has them."""
 
-    def below(page):
+    def below(page: str) -> Iterator[str]:
         yield page
         for other in env.toctree_includes.get(page, []):
             yield from below(other)
@@ -72,7 +76,7 @@ def in_order(env):
     return list(dict.fromkeys(below(env.config.root_doc)))
 
 
-def number(env, page, target=""):
+def number(env: BuildEnvironment, page: str, target: str = "") -> str:
     """The number of a section, such as 5.3, or of the one around it; an empty text without any."""
     if not target:
         return joined(env.toc_secnumbers.get(page, {}).get(""))
@@ -80,7 +84,7 @@ def number(env, page, target=""):
     return next(filter(None, numbers), "")
 
 
-def own_number(env, page, target):
+def own_number(env: BuildEnvironment, page: str, target: str) -> str:
     """The number of a section itself; deep ones have none."""
     if not target:
         return number(env, page)
@@ -88,21 +92,21 @@ def own_number(env, page, target):
     return joined(env.toc_secnumbers.get(page, {}).get(f"#{slug}"))
 
 
-def joined(found):
+def joined(found: Any) -> str:
     return ".".join(map(str, found or ()))
 
 
-def slugs(env, page):
+def slugs(env: BuildEnvironment, page: str) -> dict[str, str]:
     """{label: ids under which the section and those around it are numbered}, from `remember`."""
     return getattr(env, "attn_slugs", {}).get(page, {})
 
 
-def headings(env, page):
+def headings(env: BuildEnvironment, page: str) -> dict[str, Any]:
     """{anchor: heading} of a page."""
     return getattr(env, "attn_headings", {}).get(page, {})
 
 
-def remember(app, doctree):
+def remember(app: Sphinx, doctree: nodes.document) -> None:
     """Keep, for each section, its ids and its heading."""
     env, page = app.env, app.env.docname
     if not hasattr(env, "attn_slugs"):
@@ -115,33 +119,33 @@ def remember(app, doctree):
             env.attn_headings[page][each] = title.astext()
 
 
-def lineage(section):
+def lineage(section: nodes.Element) -> Iterator[nodes.Element]:
     """A section and those around it."""
     while isinstance(section, nodes.section):
         yield section
         section = section.parent
 
 
-def titled(doctree):
+def titled(doctree: nodes.document) -> Iterator[tuple[nodes.Element, nodes.Node]]:
     """The sections of a page with their titles; an exercise is a section without one."""
     for section in doctree.findall(nodes.section):
         if section.children and isinstance(section[0], nodes.title):
             yield section, section[0]
 
 
-def forget(app, env, page):
+def forget(app: Sphinx, env: BuildEnvironment, page: str) -> None:
     for kept in ("attn_slugs", "attn_headings"):
         getattr(env, kept, {}).pop(page, None)
 
 
-def merge(app, env, pages, other):
+def merge(app: Sphinx, env: BuildEnvironment, pages: set[str], other: BuildEnvironment) -> None:
     for kept in ("attn_slugs", "attn_headings"):
         here = getattr(env, kept, None) or {}
         here.update(getattr(other, kept, {}))
         setattr(env, kept, here)
 
 
-def by_topic(env):
+def by_topic(env: BuildEnvironment) -> Iterator[tuple[str, Any]]:
     """[(heading, {term: [(page, anchor)]})]: a chapter, with what is below it, is a topic."""
     above = {}
     for page in in_order(env):
@@ -159,23 +163,23 @@ def by_topic(env):
         yield title, found
 
 
-def letter(term):
+def letter(term: str) -> str:
     """Under which heading of A to Z a term stands: signs and digits come first."""
     first = unicodedata.normalize("NFKD", term.lstrip("([−≈ε√"))[:1].upper()
     return first if "A" <= first <= "Z" else "0–9"
 
 
-def sort_key(term):
+def sort_key(term: str) -> str:
     return re.sub(r"[^\w ]", "", unicodedata.normalize("NFKD", term)).casefold()
 
 
-def glossary_terms(env):
+def glossary_terms(env: BuildEnvironment) -> dict[str, str]:
     """{term: anchor}, those in Chinese included."""
     objects = env.get_domain("std").objects.items()
     return {name: found[1] for (kind, name), found in objects if kind == "term"}
 
 
-def listed(app, found):
+def listed(app: Sphinx, found: Any) -> str:
     """A list of terms; behind each the numbers of the sections, which are links."""
     lines = []
     for term, places in found:
@@ -192,14 +196,14 @@ def listed(app, found):
     return f'<ul class="terms">{"".join(lines)}</ul>'
 
 
-def module_names(env):
+def module_names(env: BuildEnvironment) -> list[tuple[str, Any]]:
     """[(name, (page, anchor))] of what the module's reference explains."""
     objects = env.get_domain("py").objects.items()
     pages = ((name, found.docname, found.node_id) for name, found in objects)
     return sorted(((name, (page, node)) for name, page, node in pages), key=lambda n: n[0].lower())
 
 
-def build(app):
+def build(app: Sphinx) -> str:
     """The page's body."""
     env = app.env
     alphabet = defaultdict(lambda: defaultdict(list))
@@ -237,11 +241,13 @@ def build(app):
     return "\n".join(parts)
 
 
-def anchor_of(each):
+def anchor_of(each: str) -> str:
     return f"index-{'signs' if each == '0–9' else each}"
 
 
-def page(app, name, template, context, doctree):
+def page(
+    app: Sphinx, name: str, template: str, context: dict[str, Any], doctree: nodes.document
+) -> str | None:
     """Show our own index under the name of Sphinx's."""
     if name == "genindex":
         context["body"] = build(app)
@@ -251,7 +257,7 @@ def page(app, name, template, context, doctree):
     return None
 
 
-def setup(app):
+def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.add_transform(IndexComments)
     app.connect("doctree-read", remember)

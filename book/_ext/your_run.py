@@ -12,17 +12,21 @@ import ast
 import json
 import statistics
 import zlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from docutils import nodes
+from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
+Run = dict[str, Any]  # one stored run
+Rows = Iterator[tuple[str, list[Any], int | None, float]]  # what, numbers, parameters, seconds
 ROOT = Path(__file__).parents[2]
 
 
-def characters(run):
+def characters(run: Run) -> Rows:
     """One file holds all models and seeds."""
     config = run["config"]
     for name, model in run["models"].items():
@@ -32,7 +36,7 @@ def characters(run):
         yield what, model["losses"], model["parameters"], seconds
 
 
-def translation(run):
+def translation(run: Run) -> Rows:
     config = run["config"]
     what = f"{config['corpus']}, {config['model']}, {run['steps']:,} steps, "
     yield f"{what}greedy", [run["bleu"]], run["parameters"], run["training_seconds"]
@@ -41,14 +45,14 @@ def translation(run):
         yield beams, [run["bleu_beams"]], run["parameters"], run["training_seconds"]
 
 
-def shakespeare(run):
+def shakespeare(run: Run) -> Rows:
     config = run["config"]
     what = f"{config['setting']}, {config['recipe']}, rate {config['lr']:g}, "
     what += f"{config['steps']:,} steps"
     yield what, [run["validation_loss"]], run["parameters"], run["training_seconds"]
 
 
-def images(run):
+def images(run: Run) -> Rows:
     config = run["config"]
     what = f"{config['setting']}, {config['model']}, {config['images']:,} images, "
     what += f"{config['epochs']} epochs, rate {config['lr']:g} ({run['data']})"
@@ -56,21 +60,21 @@ def images(run):
     yield what, [accuracy], run["parameters"], run["training_seconds"]
 
 
-def tweaks(run):
+def tweaks(run: Run) -> Rows:
     seconds = statistics.mean(each["cpu_seconds_per_step"] for each in run["runs"])
     found = run["summary"]
     what = f"{run['variant']}, rate {found['lr']:g}, {run['config']['steps']} steps"
     yield what, found["values"], run["parameters"], seconds * run["config"]["steps"]
 
 
-def scaling(run):
+def scaling(run: Run) -> Rows:
     config = run["config"]
     what = f"{config.get('cell', 'llama')}, width {config['width']}, {config['steps']:,} steps, "
     what += f"{config['rate']:g} × the rate"
     yield what, [run["validation_loss"]], run["parameters"], run["training_seconds"]
 
 
-def grading(run):
+def grading(run: Run) -> Rows:
     what = f"lab 3, {run['files']} files, {run['workers']} at a time"
     yield what, [run["seconds"]], None, run["seconds"] / run["files"]
 
@@ -88,7 +92,7 @@ SHOWN = {
 }
 
 
-def stored(folder):
+def stored(folder: str) -> dict[Path, Run]:
     """The files of a folder of results/, by their numbers and not by their letters."""
     paths = sorted((ROOT / "results" / folder).glob("*.json"))
     if not paths:
@@ -96,7 +100,7 @@ def stored(folder):
     return {path: json.loads(path.read_text("utf-8")) for path in paths}
 
 
-def settings(folder):
+def settings(folder: str) -> dict[str, Any]:
     """The rows of a table: {what: (numbers, parameters, seconds of each)}."""
     read, found = SHOWN[folder][0], {}
     for run in stored(folder).values():
@@ -107,7 +111,7 @@ def settings(folder):
     return found
 
 
-def all_of(numbers, digits):
+def all_of(numbers: list[float | None], digits: int) -> str:
     """Up to three numbers as they are, more as mean ± standard deviation."""
     if len(numbers) <= 3:
         return ", ".join("diverged" if n is None else f"{n:.{digits}f}" for n in numbers)
@@ -115,15 +119,15 @@ def all_of(numbers, digits):
     return f"{mean:.{digits}f} ± {spread:.{digits}f} ({len(numbers)} seeds)"
 
 
-def duration(seconds):
+def duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-def count(parameters):
+def count(parameters: int | None) -> str:
     return "–" if parameters is None else f"{parameters:,}"
 
 
-def machine(run):
+def machine(run: Run) -> str:
     """In words: processor, threads, torch."""
     origin = run["provenance"]
     where = origin["processor"]
@@ -132,7 +136,7 @@ def machine(run):
     return f"{where}, torch {origin['versions']['torch'].partition('+')[0]}"
 
 
-def table(name, head, rows):
+def table(name: str, head: Sequence[str], rows: list[Any]) -> nodes.table:
     """A table with a name for tests; a cell is a text, or a list of nodes."""
     group = nodes.tgroup("", *(nodes.colspec(colwidth=1) for _ in head), cols=len(head))
     group += nodes.thead("", row_of(head))
@@ -140,11 +144,11 @@ def table(name, head, rows):
     return nodes.table("", group, classes=[name])
 
 
-def row_of(cells):
+def row_of(cells: list[Any]) -> nodes.row:
     return nodes.row("", *(nodes.entry("", nodes.paragraph("", "", *inside(c))) for c in cells))
 
 
-def inside(cell):
+def inside(cell: Any) -> list[nodes.Node]:
     return [nodes.Text(cell)] if isinstance(cell, str) else cell
 
 
@@ -154,7 +158,7 @@ class Measured(SphinxDirective):
     required_arguments = 1
     option_spec: ClassVar = {"command": str}  # where one command repeats what several made
 
-    def run(self):
+    def run(self) -> list[nodes.Node]:
         folder = self.arguments[0]
         runs = stored(folder)
         for path in runs:
@@ -177,7 +181,7 @@ class Measured(SphinxDirective):
 class Notebooks(SphinxDirective):
     """{measured-notebooks}: how long each chapter takes."""
 
-    def run(self):
+    def run(self) -> list[nodes.Node]:
         runs, rows = stored("notebooks"), []
         for path, run in runs.items():
             self.env.note_dependency(str(path))
@@ -189,7 +193,7 @@ class Notebooks(SphinxDirective):
         ]
 
 
-def picks(path):
+def picks(path: Path) -> Iterator[str]:
     """The statements of a notebook that take another value with another budget."""
     for cell in json.loads(path.read_text("utf-8"))["cells"]:
         source = "".join(cell["source"])
@@ -203,7 +207,7 @@ def picks(path):
 class Budgets(SphinxDirective):
     """{budgets}: what the larger budget changes, in each chapter."""
 
-    def run(self):
+    def run(self) -> list[nodes.Node]:
         rows = []
         for path in sorted(ROOT.glob("book/[0-9]*.ipynb")):
             self.env.note_dependency(str(path))
@@ -211,7 +215,7 @@ class Budgets(SphinxDirective):
         return [table("budgets", ("chapter", "line"), rows)]
 
 
-def setup(app):
+def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.add_directive("measured", Measured)
     app.add_directive("measured-notebooks", Notebooks)
