@@ -14,16 +14,22 @@ import ast
 import copy
 import re
 import zlib
+from collections.abc import Collection, Iterator
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
+from typing import Any, TypeGuard
 
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.config import Config
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Definition = Function | ast.ClassDef
 SOURCE = Path(__file__).parents[2] / "src"
 DEFINITIONS = ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef
 LONG = ast.Starred, ast.JoinedStr, ast.comprehension, ast.Lambda
@@ -33,7 +39,7 @@ MARKS = {"classmethod", "staticmethod"}
 class Module:
     """One file of the package: its tree, and what the names in it stand for."""
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         path = SOURCE / name.replace(".", "/")
         self.path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
         self.name, self.tree = name, ast.parse(self.path.read_text("utf-8"))
@@ -45,7 +51,7 @@ class Module:
                 for alias in node.names:
                     self.names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
 
-    def full_name(self, name):
+    def full_name(self, name: str) -> str | None:
         """The definition that a name means in this file, such as `Block.forward`, or None."""
         first, *rest = name.split(".")
         full = ".".join([self.names.get(first, ""), *rest])
@@ -53,18 +59,18 @@ class Module:
 
 
 @cache
-def module(name, _stamp):
+def module(name: str, _stamp: int) -> Module:
     return Module(name)
 
 
-def read(name):
+def read(name: str) -> Module:
     """The module of that name, read anew when its file has changed."""
     path = SOURCE / name.replace(".", "/")
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     return module(name, path.stat().st_mtime_ns)
 
 
-def modules():
+def modules() -> Iterator[str]:
     """The names of all modules that hold something."""
     for path in sorted(SOURCE.glob("attnbook/**/*.py")):
         if path.name == "__main__.py" or not path.stat().st_size:
@@ -73,7 +79,7 @@ def modules():
         yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def named(lines):
+def named(lines: list[str]) -> Iterator[str]:
     """The modules that a directive asks for; `attnbook.data.*` means all in that folder."""
     for name in " ".join(lines).split():
         found = [each for each in modules() if fnmatch(each, name)]
@@ -82,7 +88,7 @@ def named(lines):
         yield from found
 
 
-def everything():
+def everything() -> set[str]:
     """The full names of all definitions that have an entry."""
     found = set()
     for name in modules():
@@ -92,7 +98,7 @@ def everything():
     return found
 
 
-def is_documented(node):
+def is_documented(node: ast.AST) -> TypeGuard[Definition]:
     """Whether a definition is for others to use."""
     return (
         isinstance(node, DEFINITIONS)
@@ -101,19 +107,19 @@ def is_documented(node):
     )
 
 
-def methods(node):
+def methods(node: Definition) -> list[Definition]:
     """What a class has of its own to be called from outside."""
     body = node.body if isinstance(node, ast.ClassDef) else ()
     return [part for part in body if is_documented(part)]
 
 
-def marks(node):
+def marks(node: Definition) -> set[str]:
     """The last words of a definition's decorators: {"dataclass", "property", …}."""
     calls = (d.func if isinstance(d, ast.Call) else d for d in node.decorator_list)
     return {ast.unparse(name).split(".")[-1] for name in calls}
 
 
-def arguments(node):
+def arguments(node: Function) -> str:
     """The arguments in one line; a default that is not plain becomes `...`."""
     args = copy.deepcopy(node.args)
     for values in (args.defaults, args.kw_defaults):
@@ -121,11 +127,11 @@ def arguments(node):
     return f"({ast.unparse(args)})"
 
 
-def is_long(value):
+def is_long(value: ast.expr | None) -> bool:
     return value is not None and any(isinstance(part, LONG) for part in ast.walk(value))
 
 
-def signature(node):
+def signature(node: Definition) -> str:
     """The arguments and what is returned, as they would be written in one line."""
     if not isinstance(node, ast.ClassDef):
         returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
@@ -140,17 +146,17 @@ def signature(node):
     return ""
 
 
-def field(part):
+def field(part: ast.AnnAssign) -> str:
     value = "" if part.value is None else f" = {ast.unparse(part.value)}"
     value = re.sub(r" = field\(default_factory=(list|dict)\)", r" = \1()", value)
     return f"{ast.unparse(part.target)}: {ast.unparse(part.annotation)}{value}"
 
 
-def without_self(text):
+def without_self(text: str) -> str:
     return re.sub(r"^\((self|cls)(, /)?(, |\))", lambda m: "(" + m[3].strip(", "), text)
 
 
-def markup(name, node, outer=""):
+def markup(name: str, node: Definition, outer: str = "") -> list[str]:
     """A definition and its methods in the words of Sphinx's Python domain, without docstrings."""
     kind, options = "function", [f":module: {name}"]
     text = signature(node)
@@ -168,7 +174,7 @@ def markup(name, node, outer=""):
     return [f"{fence}{{py:{kind}}} {outer}{node.name}{text}", *options, "", *inside, fence, ""]
 
 
-def paragraphs(doc, home, mine=()):
+def paragraphs(doc: str, home: Module, mine: Collection[str] = ()) -> Iterator[nodes.Node]:
     """A docstring's paragraphs; what is indented is code, what stands in `backticks` a name."""
     for part in re.split(r"\n\s*\n", doc.strip()):
         if part.startswith("    "):
@@ -178,7 +184,7 @@ def paragraphs(doc, home, mine=()):
             yield nodes.paragraph("", "", *words(" ".join(part.split()), home, mine))
 
 
-def words(text, home, mine=()):
+def words(text: str, home: Module, mine: Collection[str] = ()) -> Iterator[nodes.Node]:
     """Text in which names stand in `backticks`; those that have an entry become links to it."""
     for index, part in enumerate(text.split("`")):
         if index % 2 == 0:
@@ -188,24 +194,24 @@ def words(text, home, mine=()):
         yield link(target, nodes.literal(part, part)) if target else nodes.literal(part, part)
 
 
-def link(target, *children):
+def link(target: str, *children: nodes.Node) -> addnodes.pending_xref:
     """A reference to a definition's entry; the build fails if there is none."""
     options = {"refdomain": "py", "reftype": "obj", "reftarget": target, "refexplicit": True}
     return addnodes.pending_xref("", *children, **options, refwarn=True)
 
 
-def summary(doc, home):
+def summary(doc: str, home: Module) -> Iterator[nodes.Node]:
     """The first sentence of a docstring, for a list."""
     first = doc.strip().split("\n\n")[0]
     return words(re.split(r"(?<=[.?])\s", " ".join(first.split()))[0], home)
 
 
-def line_of(target, text, doc, home):
+def line_of(target: str, text: str, doc: str, home: Module) -> nodes.list_item:
     name = link(target, nodes.literal(text, text)) if "." in target else nodes.literal(text, text)
     return nodes.list_item("", nodes.paragraph("", "", name, nodes.Text(": "), *summary(doc, home)))
 
 
-def source_link(config, home, node):
+def source_link(config: Config, home: Module, node: Definition) -> nodes.paragraph:
     """A link to the lines of a definition in the repository."""
     theme = config.html_theme_options
     path = home.path.relative_to(SOURCE.parent).as_posix()
@@ -215,7 +221,7 @@ def source_link(config, home, node):
     return nodes.paragraph("", "", nodes.reference(text, text, refuri=address), classes=["source"])
 
 
-def first_line(node):
+def first_line(node: Definition) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
 
 
@@ -224,17 +230,17 @@ class ModuleEntries(SphinxDirective):
 
     has_content = True
 
-    def run(self):
+    def run(self) -> list[nodes.Node]:
         return [self.section(read(name)) for name in named(self.content)]
 
-    def section(self, home):
+    def section(self, home: Module) -> nodes.section:
         self.env.note_dependency(str(home.path))
         title = nodes.title("", home.name)
         section = nodes.section("", title, ids=[home.name], names=[home.name])
         self.state.document.note_explicit_target(section)
         section += paragraphs(home.doc, home)
         rows = [
-            line_of(f"{home.name}.{node.name}", node.name, ast.get_docstring(node), home)
+            line_of(f"{home.name}.{node.name}", node.name, ast.get_docstring(node) or "", home)
             for node in home.definitions
         ]
         section += nodes.bullet_list("", *rows, bullet="-") if rows else []
@@ -242,7 +248,7 @@ class ModuleEntries(SphinxDirective):
             section += self.entry(home, node)
         return section
 
-    def entry(self, home, node):
+    def entry(self, home: Module, node: Definition) -> list[nodes.Node]:
         """A definition and its methods."""
         holder = nodes.Element()
         text = StringList(markup(home.name, node), source=str(home.path))
@@ -258,14 +264,14 @@ class ModuleEntries(SphinxDirective):
         return holder.children
 
 
-def parameters(node):
+def parameters(node: Definition) -> set[str]:
     """The names of a definition's parameters, of a class those of its `__init__`."""
     made = [part for part in getattr(node, "body", ()) if getattr(part, "name", "") == "__init__"]
     arguments = [part.args for part in (node, *made) if hasattr(part, "args")]
     return {each.arg for args in arguments for each in ast.walk(args) if isinstance(each, ast.arg)}
 
 
-def bases(home, node):
+def bases(home: Module, node: Definition) -> Iterator[nodes.Node]:
     """A sentence that says which of our classes a class is a kind of."""
     known = [home.full_name(ast.unparse(base)) for base in getattr(node, "bases", ())]
     for name in filter(None, known):
@@ -273,7 +279,7 @@ def bases(home, node):
         yield nodes.paragraph("", "", nodes.Text("A kind of "), link(name, text), nodes.Text("."))
 
 
-def polish(head, home):
+def polish(head: nodes.Element, home: Module) -> None:
     """In a signature: our own types are links, shapes stand in the quotes that the source has."""
     for text in list(head.findall(addnodes.desc_sig_literal_string)):
         quoted = nodes.Text(re.sub(r"^'([^\"]*)'$", r'"\1"', text.astext()))
@@ -289,7 +295,7 @@ class ModuleList(SphinxDirective):
 
     has_content = True
 
-    def run(self):
+    def run(self) -> list[nodes.Node]:
         rows = []
         for name in named(self.content):
             home = read(name)
@@ -302,7 +308,7 @@ class ModuleList(SphinxDirective):
         return [nodes.bullet_list("", *rows, bullet="-")]
 
 
-def link_listings(app, doctree):
+def link_listings(app: Sphinx, doctree: nodes.document) -> None:
     """The full name above a listing made by `show` becomes a link to its entry."""
     for strong in list(doctree.findall(nodes.strong)):
         name = strong.astext()
@@ -310,18 +316,20 @@ def link_listings(app, doctree):
             strong.replace_self(nodes.strong("", "", link(name, *strong.children)))
 
 
-def lines_without_list(app, page, template, context, doctree):
-    """Sphinx puts one parameter a line into a list of descriptions without terms: make it lines."""
+def lines_without_list(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document
+) -> None:
+    """Sphinx makes parameters, one per line, a list of descriptions without terms: make it lines."""
     lines = re.compile(r'(<span class="sig-paren">\(</span>\s*)<dl>(.*?)</dl>', re.DOTALL)
     context["body"] = lines.sub(as_lines, context.get("body", ""))
 
 
-def as_lines(match):
+def as_lines(match: re.Match[str]) -> str:
     inside = match[2].replace("<dd>", '<span class="parameter">').replace("</dd>", "</span>")
     return f"{match[1]}{inside}"
 
 
-def setup(app):
+def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.add_directive("module-entries", ModuleEntries)
     app.add_directive("module-list", ModuleList)
