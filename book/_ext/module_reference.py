@@ -319,7 +319,7 @@ def link_listings(app: Sphinx, doctree: nodes.document) -> None:
 def lines_without_list(
     app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document
 ) -> None:
-    """Sphinx makes parameters, one per line, a list of descriptions without terms: make it lines."""
+    """Sphinx makes parameters, one per line, a list of descriptions without terms: undo that."""
     lines = re.compile(r'(<span class="sig-paren">\(</span>\s*)<dl>(.*?)</dl>', re.DOTALL)
     context["body"] = lines.sub(as_lines, context.get("body", ""))
 
