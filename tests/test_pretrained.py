@@ -26,7 +26,6 @@ CONFIGS = {
         n_embd=12,
         n_layer=2,
         n_head=3,
-        n_inner=20,
         layer_norm_epsilon=0.02,
     ),
     "bert": transformers.BertConfig(
@@ -144,6 +143,14 @@ def test_gpt2_as_it_was_first_published(tmp_path, tokens):
     settings = json.loads((tmp_path / "config.json").read_text())
     kept = ["vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "layer_norm_epsilon"]
     (tmp_path / "config.json").write_text(json.dumps({name: settings[name] for name in kept}))
+    assert_close(load_gpt2(tmp_path)(tokens), family.model(tokens).logits, atol=1e-5, rtol=0)
+
+
+def test_gpt2_with_another_hidden_width(tmp_path, tokens, monkeypatch):
+    other = copy.deepcopy(CONFIGS["gpt2"])
+    other.n_inner = 20
+    monkeypatch.setitem(CONFIGS, "gpt2", other)
+    family = published("gpt2", tmp_path)
     assert_close(load_gpt2(tmp_path)(tokens), family.model(tokens).logits, atol=1e-5, rtol=0)
 
 
