@@ -43,16 +43,7 @@ def card(page: Page, site: Path, name: str, words: dict[str, str]) -> bytes:
     page.set_viewport_size({"width": 900, "height": 900})
     page.goto(f"{(site / name).as_uri()}.html")
     page.wait_for_load_state("load")
-    picture = page.locator(PICTURE).first
-    inside = ""
-    if picture.count():
-        picture.scroll_into_view_if_needed()
-        page.evaluate("async () => { await document.fonts.ready }")
-        page.add_style_tag(content=HIDDEN)
-        import base64
-
-        shot = base64.b64encode(picture.screenshot(animations="disabled")).decode()
-        inside = f'<img src="data:image/png;base64,{shot}"/>'
+    inside = first_picture(page)
     page.set_viewport_size({"width": SIZE[0], "height": SIZE[1]})
     page.set_content(
         f"<style>{STYLE}</style><header></header><main><div class='words'>"
@@ -71,9 +62,7 @@ def first_picture(page: Page) -> str:
         return ""
     picture.scroll_into_view_if_needed()
     page.evaluate("async () => { await document.fonts.ready }")
-    caption = picture.locator("figcaption")
-    if caption.count():
-        caption.first.evaluate("node => { node.hidden = true }")
+    page.add_style_tag(content=HIDDEN)
     shot = base64.b64encode(picture.screenshot(animations="disabled")).decode()
     return f'<img src="data:image/png;base64,{shot}"/>'
 

@@ -67,7 +67,9 @@ def gpt2(
     hidden: int | None = None,
 ) -> LanguageModel:
     """Radford et al. 2019, section 2.3 and table 2, the smallest: 124 million parameters
-    (the paper says 117). Without `bias` nothing is added anywhere, in norms neither (nanoGPT)."""
+    (the paper says 117). Without `bias` nothing is added anywhere, in norms neither (nanoGPT).
+    `hidden` is 4 × width."""
+    inner = 4 * width if hidden is None else hidden
 
     def pre(part: nn.Module) -> PreNorm:
         return PreNorm(part, LayerNorm(width, shift=bias), dropout)
@@ -91,9 +93,12 @@ def bert(
     heads: int = 12,
     dropout: float = 0.1,
     kinds: int = 0,
+    hidden: int | None = None,
 ) -> MaskedLanguageModel:
     """Devlin et al. 2019, section 3, BERT-base with the head of its first task: 110 million
-    parameters. With `kinds` = 2 it is told in which of two texts each token stands."""
+    parameters. With `kinds` = 2 it is told in which of two texts each token stands.
+    `hidden` is 4 × width."""
+    inner = 4 * width if hidden is None else hidden
     norm = partial(LayerNorm, width, eps=1e-12)
 
     def post(part: nn.Module) -> PostNorm:
