@@ -29,11 +29,14 @@ from attnbook.drawings.lstm import lstm_cell
 from attnbook.drawings.matrices import attention_matrices
 from attnbook.drawings.palette import CSS, DARK, LIGHT, ROLES
 from attnbook.drawings.pen import Pen, printed, read, symbols
+from attnbook.drawings.permits import MASKS, table
+from attnbook.drawings.turning import turning_hands
 from attnbook.drawings.unrolled import unrolled
 from attnbook.explore import element
 from attnbook.heads import watch
 from attnbook.recipes import gpt2, vaswani_2017
 from attnbook.recurrent import LSTMCell
+from attnbook.rotary import Rotary
 
 DRAWINGS = {name: make() for name, make in gallery.GALLERY.items()}
 LAYOUTS = {
@@ -311,6 +314,37 @@ def test_the_three_families_draw_a_line_for_each_pair_that_sees_itself():
     assert html.count('class="weight share"') == pairs == 25 + 10 + 9 + 9 + 6
     two = FAMILIES[2].mask
     assert not two[:3, 3:].any() and two[3:, :3].all() and torch.equal(two[3:, 3:], causal_mask(3))
+
+
+def test_turning_hands_print_the_score_that_rotary_gives_at_both_pairs_of_places():
+    one = torch.zeros(1, 8)
+    one[0, 0] = 1.0
+    rotate = Rotary(8)
+    for svg in DRAWINGS["turning_hands"].layouts.values():
+        for q, k in ((1, 3), (5, 7)):
+            score = float(rotate(one, q)[0] @ rotate(one, k)[0])
+            assert f">q at {q}, k at {k}<" in svg
+            assert svg.count(f"angle 2, score {printed(score)}<") == 2
+        assert all(f">{turn}<" in svg for turn in ("6", "63", "628", "6,283"))
+    with pytest.raises(ValueError, match="D is 4, 6 or 8 and places are two; got D = 16"):
+        turning_hands(16)
+
+
+def test_a_gallery_fills_the_cells_that_its_patterns_allow():
+    for svg in DRAWINGS["mask_gallery"].layouts.values():
+        filled = re.findall(r'class="weight f" d="([^"]*)"', svg)
+        counts = [path.count("z") for path in filled]
+        assert counts == [int(table(mask).sum()) for mask, _, _ in MASKS.values()]
+    causal_cells = counts[list(MASKS).index("causal")]
+    assert causal_cells == int(causal_mask(8).sum()) == 36
+    assert counts[0] == 64 and counts[3] == 33 and counts[6] == 15 + 6
+
+
+def test_the_doors_name_every_scheme_and_leave_the_values_alone():
+    svg = DRAWINGS["where_positions"].layouts["wide"]
+    for word in ("sines, learned table", "rotary", "ALiBi, learned bias"):
+        assert f">{word}<" in svg
+    assert svg.count(">turn<") == 2 and "nothing says a position here" in svg
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from attnbook.drawings.averages import averages
 from attnbook.drawings.block import residual_stream
 from attnbook.drawings.bottleneck import look_back, one_vector
 from attnbook.drawings.cache import kv_cache, shared_keys
+from attnbook.drawings.doors import where_positions
 from attnbook.drawings.drawing import Drawing
 from attnbook.drawings.families import families
 from attnbook.drawings.heads import split_attend_join
@@ -19,7 +20,9 @@ from attnbook.drawings.lstm import lstm_cell
 from attnbook.drawings.matrices import attention_matrices
 from attnbook.drawings.norms import norm_placement
 from attnbook.drawings.parameters import parameters
+from attnbook.drawings.permits import mask_gallery
 from attnbook.drawings.transformer import transformer_2017
+from attnbook.drawings.turning import turning_hands
 from attnbook.drawings.unrolled import unrolled
 from attnbook.feedforward import MLP
 from attnbook.norms import LayerNorm
@@ -121,4 +124,7 @@ GALLERY: dict[str, Callable[[], Drawing]] = {
     "families": families,
     "norm_placement": norm_placement,
     "transformer_2017": transformer_2017,
+    "turning_hands": turning_hands,
+    "mask_gallery": mask_gallery,
+    "where_positions": where_positions,
 }
