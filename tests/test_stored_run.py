@@ -43,3 +43,34 @@ def test_a_run_of_the_ablation_is_repeated(blocks):
 def test_the_models_of_the_depth_study_are_as_large_as_each_other():
     sizes = stored_run("blocks")["parameters"].values()
     assert max(sizes) < 1.1 * min(sizes)
+
+
+@pytest.fixture
+def schemes(root, monkeypatch):
+    """The script of results/ that made the runs of chapter 4."""
+    monkeypatch.syspath_prepend(str(root / "results"))
+    return importlib.import_module("positions")
+
+
+def test_what_chapter_4_shows_follows_from_the_single_runs(schemes):
+    found = stored_run("positions")
+    again = schemes.summary(found["runs"])
+    assert {name: found[name] for name in again} == again
+    assert set(found["runs"]) == {key for key, _ in schemes.work(found["runs"])}
+    assert found["provenance"]["command"] == "python results/positions.py"
+
+
+def test_each_scheme_was_run_with_five_seeds_at_its_best_rate(schemes):
+    found = stored_run("positions")
+    for task in schemes.TASKS:
+        assert set(found["right"][task]) == set(schemes.SCHEMES)
+        assert all(len(runs) == 5 for runs in found["right"][task].values())
+    shares = [
+        n for by in found["right"].values() for runs in by.values() for run in runs for n in run
+    ]
+    assert all(0 <= share <= 1 for share in shares)
+
+
+def test_a_run_of_the_schemes_is_repeated(schemes):
+    found = stored_run("positions")["runs"]["grid/rotary by row and column/0.003/0"]
+    assert schemes.grid_run("rotary by row and column", 0.003, 0) == pytest.approx(found, abs=0.1)

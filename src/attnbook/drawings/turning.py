@@ -96,7 +96,7 @@ def hands(pen: Pen, it: Hands, place: Point, step: Length, radius: Length) -> No
     pen.text(x + 6 * step + radius + 8, y - radius - 8, "one turn", "s muted f l")
     for i, speed in enumerate(it.speeds):
         row = y + i * high
-        pen.text(x - radius - 12, row + 4, f"ω = {speed:.3g}", "s e")
+        pen.text(x - radius - 12, row + 4, f"ω = {speed:.3g}".replace("0.", "."), "s e")
         for p in range(7):
             center = (x + p * step, row)
             pen.dot(*center, "hair", radius)
