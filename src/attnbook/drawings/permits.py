@@ -5,7 +5,7 @@ from torch import Tensor, tensor
 
 from attnbook.drawings.drawing import Drawing
 from attnbook.drawings.pen import Length, Pen, Point
-from attnbook.patterns import (
+from attnbook.masks import (
     Mask,
     Places,
     as_pattern,
