@@ -332,6 +332,8 @@ def test_a_plot_is_sent_as_webp_with_every_dot_as_it_was(page, site):
                 (size[0] * size[1], (255, 255, 255))
             ]
     assert not list((site / "_images").glob("*.png"))
+    links = [link["href"] for link in page.select("a.image-reference")]
+    assert all((site / "book" / link).exists() for link in links)
 
 
 def test_a_photograph_keeps_its_dots_and_nearly_its_colours(tmp_path):

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from PIL import Image
 
-IMAGE = re.compile(r'(<img\b[^>]*?\bsrc=")([^"]+/|)([^"/]+)\.png(")')
+# An address of a picture: where it is shown, and the link to it alone.
+ADDRESS = re.compile(r'\b((?:src|href)=")([^"]+/|)([^"/]+)\.png(")')
 FEW = 4096
 
 
@@ -48,7 +49,7 @@ def convert(app, page, template, context, doctree):
             return tag[0]
         return f"{tag[1]}{tag[2]}{tag[3]}.webp{tag[4]}"
 
-    context["body"] = IMAGE.sub(converted, context["body"])
+    context["body"] = ADDRESS.sub(converted, context["body"])
 
 
 def tidy(app, error):
