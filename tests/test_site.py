@@ -244,7 +244,7 @@ def test_your_run_and_ours_shows_what_is_stored(folder):
     if folder.name == "notebooks":
         expected = {(run["notebook"], f"{run['cpu_seconds']:.0f} s") for run in runs}
         assert set(zip(column(table, 0), column(table, 2), strict=True)) == expected
-        assert {f"book/{name}" for name in column(table, 0)} == set(CHAPTERS)
+        assert set(MAIN) <= {f"book/{name}" for name in column(table, 0)} <= set(CHAPTERS)
         return
     shown = ", ".join(column(table, 1)).split(", ")
     digits = len(shown[0].partition(".")[2])
