@@ -1,0 +1,187 @@
+"""How many heads, how wide, and of which kind: the stored runs of chapter 5.
+
+    python results/heads.py                  # all studies, resumed run by run
+    python results/heads.py --only counts    # one of them
+
+One attention on the table with two questions (`attnbook.seating`), 600 steps of 32 tables, Adam at
+0.01 with a cosine, five seeds; tested on 300 tables. The rate was tried in no other size than 0.01
+and, for the wider model, 0.003. The models with four heads of the seeds 0 to 2 are stored with
+their weights, in sixteen bits: they are what the reader of the chapter switches.
+"""
+
+import argparse
+import base64
+import json
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from attnbook import device, seating
+from attnbook.attention import Attention, MultiHeadAttention
+from attnbook.block import PreNorm
+from attnbook.data.seats import DRINKS, C, most_common
+from attnbook.projection import Projection, SigmoidGate
+from attnbook.provenance import provenance, write
+from attnbook.score import Score
+from attnbook.train import cosine, parameters, train
+
+STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs"
+SEEDS = range(5)
+SWITCHED = range(3)  # seeds whose weights are kept
+
+
+def deep():
+    """A reader with one hidden layer."""
+    return nn.Sequential(nn.Linear(32, 128), nn.ReLU(), nn.Linear(128, 2 * DRINKS))
+
+
+def four(score=None, gate=None):
+    """Four heads of eight channels with another part."""
+    project, to_out = Projection(32, 4), nn.Linear(32, 32)
+    return seating.build(4, attention=Attention(project, to_out, score=score, gate=gate))
+
+
+def shared(heads):
+    """All heads with one key and one value."""
+    return seating.build(heads, attention=MultiHeadAttention(32, heads, kv_heads=1))
+
+
+def twins():
+    """Two heads with equal weights."""
+    model = seating.build(2)
+    qkv, out = model[1].to_qkv, model[1].to_out
+    with torch.no_grad():
+        for p in (*qkv.weight.chunk(3), *qkv.bias.chunk(3), out.weight.T):
+            p[16:] = p[:16]
+    return model
+
+
+def in_sequence(around):
+    """Two attentions of one head each, one after the other."""
+    attentions = [MultiHeadAttention(32, 1) for _ in range(2)]
+    if around:
+        attentions = [PreNorm(part, nn.Identity()) for part in attentions]
+    return nn.Sequential(nn.Linear(C, 32), *attentions, nn.Linear(32, 2 * DRINKS))
+
+
+LONG = {"steps": 1200}
+STUDIES = {  # study: name of a model → what builds it, and how it is trained
+    "counts": {str(H): (lambda H=H: seating.build(H), {}) for H in (1, 2, 4, 8, 16, 32)},
+    "controls": {
+        "1 head, longer": (lambda: seating.build(1), LONG),
+        "1 head, width 64": (lambda: seating.build(1, 64), {}),
+        "1 head, deep reader, longer": (lambda: seating.build(1, reader=deep()), LONG),
+        "16 heads of 2, longer": (lambda: seating.build(16), LONG),
+    },
+    "widths": {
+        f"{H} of {D}": (lambda H=H, D=D: seating.build(H, D=D), {})
+        for H, D in ((16, 4), (16, 8), (2, 2), (2, 4), (2, 8), (1, 64))
+    },
+    "parts": {
+        "sink logit": (lambda: four(score=Score(sinks=4)), {}),
+        "gate per head": (lambda: four(gate=SigmoidGate(32, 4)), {}),
+    },
+    "shared": {
+        "2 heads, 1 key": (lambda: shared(2), {}),
+        "4 heads, 1 key": (lambda: shared(4), {}),
+    },
+    "twins": {"twins": (twins, {})},
+    "sequence": {
+        "plain": (lambda: in_sequence(around=False), {}),
+        "x + attention(x)": (lambda: in_sequence(around=True), {}),
+    },
+}
+
+
+def measure(study, name, seed) -> dict:
+    """One run: what is right on the way, and where the trained heads look."""
+    torch.manual_seed(seed)
+    make, options = STUDIES[study][name]
+    model = make()
+    history = seating.fit(model, seed=seed, every=100, **options)
+    run = {what: [round(at[what], 4) for at in history] for what in ("left", "friend", "both")}
+    run["parameters"] = parameters(model)
+    if study != "sequence":
+        looks = seating.looks(model, seating.unseen()[0])
+        run["looks"] = [[round(weight, 3) for weight in head] for head in looks.tolist()]
+    if (study, name) == ("counts", "4") and seed in SWITCHED:
+        weights = torch.cat([p.detach().flatten() for p in model.parameters()])
+        run["weights"] = base64.b64encode(weights.half().numpy().tobytes()).decode()
+    if (study, name) == ("counts", "16"):
+        run["says most common"] = round(says_most_common(model), 3)
+    return run
+
+
+@torch.no_grad()
+def says_most_common(model) -> float:
+    """How often the model's answer for the friend is a drink that most people have."""
+    x, _ = seating.unseen()
+    said = model(x).unflatten(-1, (2, DRINKS))[..., 1, :].argmax(-1)
+    counts = x[..., -DRINKS:].sum(1)  # (B, DRINKS)
+    return (counts.gather(1, said) == counts.amax(1, keepdim=True)).float().mean().item()
+
+
+def one_question(which, heads, seed) -> float:
+    """Right answers to one question, if it is the only one that is trained for; 400 steps."""
+    torch.manual_seed(seed)
+    model = seating.build(heads)
+
+    def loss(model, batch):
+        return seating.loss(model, batch, [which])
+
+    options = {"steps": 400, "lr": 0.01, "schedule": cosine(400), "seed": seed, "progress": False}
+    train(model, seating.tables, loss, **options)
+    return round(seating.right(model, seating.unseen())[("left", "friend")[which]], 4)
+
+
+def work(only):
+    """Every run: its key in the file, and what computes it."""
+    for study, models in STUDIES.items():
+        if only in (None, study):
+            for name in models:
+                for seed in SEEDS:
+                    yield f"{study}/{name}/{seed}", lambda a=(study, name, seed): measure(*a)
+    if only in (None, "one question"):
+        for which in (0, 1):
+            for heads in (1, 8):
+                for seed in SEEDS:
+                    key = f"one question/{('left', 'friend')[which]}/{heads}/{seed}"
+                    yield key, lambda a=(which, heads, seed): one_question(*a)
+
+
+def baselines() -> dict:
+    """What simple strategies reach on the test tables."""
+    x, answers = seating.unseen()
+    left, friend = answers.unbind(-1)
+    common = (most_common(x) == friend).float().mean().item()
+    return {
+        "left drink twice": round((left == friend).float().mean().item(), 4),
+        "left, and the most common drink": round(common, 4),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", choices=[*STUDIES, "one question"])
+    only = parser.parse_args().only
+    torch.set_num_threads(1)
+    draft = Path(__file__).parent / "heads.draft"
+    runs = json.loads(draft.read_text()) if draft.exists() else {}
+    for key, compute in work(only):
+        if key not in runs:
+            runs[key] = compute()
+            write(draft, runs)
+            print(key, runs[key] if isinstance(runs[key], float) else runs[key]["both"], flush=True)
+    if any(key not in runs for key, _ in work(None)):
+        return
+    kept = {key: runs[key] for key, _ in work(None)}
+    weights = {str(s): kept[f"counts/4/{s}"].pop("weights") for s in SWITCHED}
+    source = {"provenance": provenance(device.choose(0))}
+    write(STORE / "heads.json", {"baselines": baselines(), "runs": kept} | source)
+    write(STORE / "four_heads.json", {"dtype": "float16", "weights": weights} | source)
+    draft.unlink()
+
+
+if __name__ == "__main__":
+    main()
