@@ -30,6 +30,7 @@ from attnbook.drawings.matrices import attention_matrices
 from attnbook.drawings.palette import CSS, DARK, LIGHT, ROLES
 from attnbook.drawings.pen import Pen, printed, read, symbols
 from attnbook.drawings.permits import MASKS, table
+from attnbook.drawings.seats import two_questions
 from attnbook.drawings.turning import turning_hands
 from attnbook.drawings.unrolled import unrolled
 from attnbook.explore import element
@@ -232,6 +233,16 @@ def test_each_head_attends_to_half_of_every_row():
         split_attend_join(x[:2])
 
 
+def test_the_drinks_that_are_brought_are_those_of_the_two_who_are_asked():
+    drinks = [(7 * n) % 10 for n in range(12)]
+    drawing = two_questions(list(range(12)), [4, 9] * 6, drinks, seat=5)
+    left, friend = torch.eye(10)[drinks[4]], torch.eye(10)[drinks[9]]
+    for pen in (drawing.wide, drawing.tall):
+        for n, shares in enumerate((left, friend, (left + friend) / 2)):
+            assert agrees(pen.tables[f"row{n}"], shares[None], 1)
+        assert [pen.tables[f"drink{n}"][0][0] for n in range(12)] == [str(d) for d in drinks]
+
+
 def test_a_cache_computes_each_position_once():
     wide = ElementTree.fromstring(DRAWINGS["kv_cache"].layouts["wide"])
     rows = [g for g in wide.iter("g") if g.get("class") == "step"]
@@ -350,6 +361,8 @@ def test_the_doors_name_every_scheme_and_leave_the_values_alone():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: two_questions(names=[0]), "12 seats fit, and one of them asks; got 1 and seat 1"),
+        (lambda: two_questions(drinks=[10] * 12), "drinks are 0 to 9"),
         (lambda: kv_cache(prompt=9), "up to 14 positions in 8 steps fit; got 9 and 8"),
         (lambda: shared_keys(heads=3), "4 heads that divide the width fit; got 3, 48, 32"),
         (lambda: ring("AB"), "3 to 8 different names fit on a ring; got 'AB'"),

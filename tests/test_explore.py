@@ -13,6 +13,7 @@ from attnbook.explore.block import BlockWalk
 from attnbook.explore.by_hand import AttentionByHand
 from attnbook.explore.cost import Cost
 from attnbook.explore.decay import Decay
+from attnbook.explore.heads import HeadSwitchboard
 from attnbook.explore.lookup import Lookup
 from attnbook.explore.masks import MaskPainter
 from attnbook.explore.rope import Rope
@@ -35,6 +36,7 @@ MAKERS = {
     "lookup": lookup,
     "cost": Cost,
     "decay": Decay,
+    "heads": HeadSwitchboard,
     "by-hand": AttentionByHand,
     "masks": MaskPainter,
     "rope": Rope,

@@ -13,11 +13,12 @@ from attnbook.efficient import flash, sparse
 from attnbook.explore.block import BlockWalk, parts
 from attnbook.explore.by_hand import AttentionByHand
 from attnbook.explore.cost import MODELS, Cost, Model
+from attnbook.explore.heads import HeadSwitchboard, trained
 from attnbook.explore.masks import MaskPainter
 from attnbook.explore.rope import Rope
 from attnbook.explore.sampling import Sampling, drawn
 from attnbook.explore.tiles import Tiles
-from attnbook.heads import watch
+from attnbook.heads import watch, without_heads
 from attnbook.norms import LayerNorm
 from attnbook.recipes import gpt2, llama, mixtral
 from attnbook.train import parameters
@@ -108,6 +109,51 @@ class TestMasks:
             MaskPainter(T=13)
         with pytest.raises(ValueError, match="places from 0 to 11; got 12"):
             MaskPainter(row=12)
+
+
+class TestHeads:
+    thing = HeadSwitchboard()
+
+    def right(self, on, **more):
+        now = result(self.thing, on=[digit == "1" for digit in on], **more)
+        return [round(now[what], 2) for what in ("left", "friend", "both")]
+
+    def test_one_of_two_heads_that_look_at_the_friend_may_go_but_not_both(self):
+        assert min(self.right("0111")) > 0.95 < min(self.right("1110"))
+        assert self.right("0110")[1] < 0.15
+
+    def test_two_heads_are_enough_if_they_are_the_right_two_and_one_is_not(self):
+        for seed, two in enumerate(("1100", "1100", "1001")):
+            assert self.right(two, seed=seed)[2] > 0.98
+            ones = [f"{1 << n:04b}" for n in range(4)]
+            assert max(self.right(one, seed=seed)[2] for one in ones) < 0.3
+        assert self.right("1001")[2] < 0.2  # two that answer the same question
+
+    def test_a_head_that_looks_left_most_of_the_time_cannot_answer_alone_what_another_can(self):
+        assert self.right("0100")[0] == 1 > 0.95 > self.right("0010")[0]
+
+    def test_with_no_head_everybody_says_the_same(self):
+        said = result(self.thing, on=[False] * 4)["said"]
+        assert len({tuple(two) for two in said}) == 1
+        assert max(self.right("0000")) < 0.15
+
+    def test_what_the_heads_write_adds_up_to_what_the_model_says(self):
+        model, x = trained(0), self.thing.x.double()
+        parts = [model(x).unflatten(-1, (2, 10))]
+        for head in range(4):
+            with without_heads(model[1], [other for other in range(4) if other != head]):
+                parts.append(model(x).unflatten(-1, (2, 10)))
+        with without_heads(model[1], range(4)):
+            nothing = model(x).unflatten(-1, (2, 10))
+        torch.testing.assert_close(sum(parts[1:]) - 3 * nothing, parts[0])
+
+    def test_wrong_switches_are_named(self):
+        with pytest.raises(ValueError, match=r"4 switches, .* got 3, 0, 1"):
+            HeadSwitchboard([True] * 3)
+        with pytest.raises(ValueError, match=r"a seat from 0 to 11 fit; got 4, 0, 12"):
+            HeadSwitchboard(seat=12)
+        with pytest.raises(ValueError, match="of the seeds 0, 1, 2; got 7"):
+            trained(7)
 
 
 class TestBlock:

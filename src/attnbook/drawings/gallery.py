@@ -21,6 +21,7 @@ from attnbook.drawings.matrices import attention_matrices
 from attnbook.drawings.norms import norm_placement
 from attnbook.drawings.parameters import parameters
 from attnbook.drawings.permits import mask_gallery
+from attnbook.drawings.seats import two_questions
 from attnbook.drawings.transformer import transformer_2017
 from attnbook.drawings.turning import turning_hands
 from attnbook.drawings.unrolled import unrolled
@@ -114,6 +115,7 @@ GALLERY: dict[str, Callable[[], Drawing]] = {
     "one_vector": lambda: one_vector(READS, WRITES),
     "look_back": looks,
     "lstm_cell": lstm,
+    "two_questions": two_questions,
     "kv_cache": kv_cache,
     "shared_keys": shared_keys,
     "soft_lookup": lookup,
