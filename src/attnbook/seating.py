@@ -68,7 +68,7 @@ def fit(
     schedule = cosine(steps)
     history = train(
         *(model, tables, loss),
-        **{"steps": steps, "lr": lr, "schedule": schedule, "seed": seed, "every": every},
+        **{"steps": steps, "lr": lr, "schedule": schedule, "seed": seed, "every": every or steps},
         evaluate=lambda model: right(model, test),
         progress=False,
     )

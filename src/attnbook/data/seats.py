@@ -22,7 +22,7 @@ def tables(generator: torch.Generator, B: int = 32) -> Tables:
     Left is the seat before, that of seat 0 is seat 11. Nobody is their own friend; the friend is
     the left neighbour in 1 of 11 cases.
     """
-    names = torch.rand(B, SEATS, generator=generator).argsort(-1)
+    names = torch.rand(B, SEATS, generator=generator, dtype=torch.float).argsort(-1)
     drinks = torch.randint(DRINKS, (B, SEATS), generator=generator)
     steps = torch.randint(1, SEATS, (B, SEATS), generator=generator)
     seats = torch.arange(SEATS).expand(B, -1)

@@ -5,16 +5,16 @@ const DRINKS = 10;
 const LEVELS = 5;
 const NAMES = ["left", "friend", "both"];
 
-const unpack = (text, Type) =>
-  new Type(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
+const unpack = (text) =>
+  new Int16Array(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
 const percent = (share) => `${Math.floor(100 * share + 0.5)} %`;
 const range = (n) => Array.from({ length: n }, (_, i) => i);
 
 function switched(on) {
   const heads = range(HEADS).filter((head) => on[head]);
-  if (!heads.length) return "No head is on, so everybody says the same:";
-  if (heads.length === 1) return `Only head ${heads[0]} is on:`;
-  return `Heads ${heads.slice(0, -1).join(", ")} and ${heads.at(-1)} are on:`;
+  if (!heads.length) return "No head is on, so everybody says the same.";
+  if (heads.length === 1) return `Only head ${heads[0]} is on.`;
+  return `Heads ${heads.slice(0, -1).join(", ")} and ${heads.at(-1)} are on.`;
 }
 
 class HeadSwitchboard extends Explorable {
@@ -34,8 +34,7 @@ class HeadSwitchboard extends Explorable {
   compute(state) {
     this.models ??= this.numbers.models.map((model) => ({
       ...model,
-      maps: unpack(model.maps, Uint8Array),
-      parts: unpack(model.parts, Int16Array),
+      parts: unpack(model.parts),
     }));
     const logits = this.logits(state);
     const code = state.on.reduce((total, on) => 2 * total + Number(on), 0);
@@ -67,11 +66,11 @@ class HeadSwitchboard extends Explorable {
       const cells = range(DRINKS).map((drink) => html("span", { class: "cell value", text: drink }));
       return { cells, row: [html("span", { text: name }), html("span", { class: "ten" }, ...cells)] };
     });
-    this.title = html("p", { class: "hint" });
+    this.asked = html("p", { class: "hint" });
     const nodes = this.maps.map(({ node }) => node);
     const shares = html("div", { class: "bars" }, ...this.bars.flatMap(({ row }) => row));
     const said = html("div", { class: "bars two" }, ...this.says.flatMap(({ row }) => row));
-    this.picture.append(html("div", { class: "maps" }, ...nodes), shares, this.title, said);
+    this.picture.append(html("div", { class: "maps" }, ...nodes), shares, this.asked, said);
     const seeds = range(3).map((seed) => [seed, String(seed)]);
     this.choice("seed", "seed", seeds);
     this.slider("seat", "seat", 0, SEATS - 1, 1, String);
@@ -89,7 +88,7 @@ class HeadSwitchboard extends Explorable {
       set(name, { text: `${head} ${on[head] ? "on" : "off"}` });
       const paths = range(LEVELS).map(() => "");
       range(SEATS * SEATS).forEach((cell) => {
-        const level = Math.round((maps[head * SEATS * SEATS + cell] / 255) * LEVELS);
+        const level = Number(maps[head * SEATS * SEATS + cell]);
         if (level) paths[level - 1] += `M${9 * (cell % SEATS)} ${9 * Math.floor(cell / SEATS)}h9v9h-9z`;
       });
       shades.forEach((shade, n) => set(shade, { d: paths[n] }));
@@ -101,7 +100,7 @@ class HeadSwitchboard extends Explorable {
       set(bar, { style: `width: ${100 * shares[NAMES[n]]}%` });
       set(words, { text: percent(shares[NAMES[n]]) });
     });
-    set(this.title, { text: `What seat ${seat} says, and how sure it is; framed: what is right` });
+    set(this.asked, { text: `What seat ${seat} says, and how sure it is; framed: what is right` });
     this.says.forEach(({ cells }, which) =>
       cells.forEach((cell, drink) => {
         const framed = truth[seat][which] === drink ? " framed" : "";
@@ -115,7 +114,7 @@ class HeadSwitchboard extends Explorable {
     const truth = this.numbers.truth[seat];
     const shares = `left ${percent(left)}, friend ${percent(friend)}, both ${percent(both)}`;
     const says = `Seat ${seat} says ${said[seat].join(" and ")}; right is ${truth.join(" and ")}.`;
-    return `${switched(on)} right answers: ${shares}. ${says}`;
+    return `${switched(on)} Right answers: ${shares}. ${says}`;
   }
 
   static style = `
@@ -123,7 +122,7 @@ class HeadSwitchboard extends Explorable {
     .map, .map[aria-pressed=true] { flex-direction: column; gap: 4px; padding: 4px;
       background: none; color: var(--d-ink); box-shadow: inset 0 0 0 1.5px var(--d-line) }
     .map[aria-pressed=true] { box-shadow: inset 0 0 0 2.5px var(--d-weight) }
-    .map[aria-pressed=false] path { opacity: .16 }
+    .map[aria-pressed=false] svg { opacity: .35 }
     .map path { fill: var(--d-weight) }
     .map rect { fill: none; stroke: var(--d-ink); stroke-width: .8 }
     .map .left { stroke: var(--d-position); stroke-width: 2 }

@@ -99,8 +99,8 @@ class HeadSwitchboard(Explorable):
         step = parts.abs().max().item() / 32767
         counts = [correct(seed, on) for on in SUBSETS]
         return {
-            "maps": packed(seen["1"][0] * 255, torch.uint8),
-            "parts": packed(parts / step, torch.int16),
+            "maps": "".join(map(str, levels(seen["1"][0]).flatten().tolist())),
+            "parts": packed(parts / step),
             "step": float(f"{step:.9g}"),
             "right": counts,
         }
@@ -134,7 +134,7 @@ class HeadSwitchboard(Explorable):
             )
             edge = [(x, 28), (x + 108, 28), (x + 108, 136), (x, 136), (x, 28)]
             picture.line(edge, "line")
-            shades(picture, weights, x, 28, 1 if on else 0.25)
+            shades(picture, weights, x, 28, 1.0 if on else 0.35)
         for n, name in enumerate(NAMES):
             y = 158 + 26 * n
             picture.text(10, y + 13, name, anchor="start")
@@ -148,7 +148,7 @@ class HeadSwitchboard(Explorable):
         seat = state["seat"]
         said, truth = now["said"][seat], self.truth[0, seat].tolist()
         return (
-            f"{switched(state['on'])} right answers: left {left}, friend {friend}, both {both}. "
+            f"{switched(state['on'])} Right answers: left {left}, friend {friend}, both {both}. "
             f"Seat {seat} says {said[0]} and {said[1]}; right is {truth[0]} and {truth[1]}."
         )
 
@@ -156,9 +156,14 @@ class HeadSwitchboard(Explorable):
 NAMES = ("left", "friend", "both")
 
 
-def packed(numbers: Tensor, kind: torch.dtype) -> str:
-    """Whole numbers as bytes, the low ones first, in base64."""
-    return base64.b64encode(numbers.round().to(kind).numpy().tobytes()).decode()
+def packed(numbers: Tensor) -> str:
+    """Whole numbers of sixteen bits, the low ones first, in base64."""
+    return base64.b64encode(numbers.round().to(torch.int16).numpy().tobytes()).decode()
+
+
+def levels(weights: Tensor) -> Tensor:
+    """The shade of each weight: 0 is none, 5 is the darkest."""
+    return (weights * LEVELS).round().int()
 
 
 def percent(share: float) -> str:
@@ -166,20 +171,20 @@ def percent(share: float) -> str:
 
 
 def switched(on: Sequence[bool]) -> str:
-    """ "Heads 0 and 3 are on:"."""
+    """ "Heads 0 and 3 are on."."""
     heads = [str(head) for head, is_on in enumerate(on) if is_on]
     if not heads:
-        return "No head is on, so everybody says the same:"
+        return "No head is on, so everybody says the same."
     if len(heads) == 1:
-        return f"Only head {heads[0]} is on:"
-    return f"Heads {', '.join(heads[:-1])} and {heads[-1]} are on:"
+        return f"Only head {heads[0]} is on."
+    return f"Heads {', '.join(heads[:-1])} and {heads[-1]} are on."
 
 
 def shades(picture: Still, weights: Tensor, x: int, y: int, strength: float) -> None:
     """A map of 12 × 12 squares of 9 pixels, in a few shades, each as one shape."""
-    levels = (weights * LEVELS).round().int()
+    shade = levels(weights)
     for level in range(1, LEVELS + 1):
-        cells = (levels == level).nonzero().tolist()
+        cells = (shade == level).nonzero().tolist()
         shape = "".join(f"M{x + 9 * j} {y + 9 * i}h9v9h-9z" for i, j in cells)
         opacity = strength * level / LEVELS
         picture.add(f'<path d="{shape}" style="fill:var(--d-weight);opacity:{opacity:.2f}"/>')
