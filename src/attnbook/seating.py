@@ -27,10 +27,12 @@ def build(
     Heads are `D` wide, width ÷ heads if nothing else is said. There is no residual connection and
     no hidden layer: everything has to pass through the heads.
     """
-    if attention is None and D is None:
-        attention = MultiHeadAttention(width, heads)
-    elif attention is None:
-        attention = Attention(Projection(width, heads, D=D), nn.Linear(heads * D, width))
+    if attention is None:
+        attention = (
+            MultiHeadAttention(width, heads)
+            if D is None
+            else Attention(Projection(width, heads, D=D), nn.Linear(heads * D, width))
+        )
     reader = nn.Linear(width, 2 * DRINKS) if reader is None else reader
     return nn.Sequential(nn.Linear(C, width), attention, reader)
 
@@ -64,12 +66,17 @@ def fit(
     The last entry is that of the trained model, on 300 tables it has not seen.
     """
     device = next(model.parameters()).device
-    test = tuple(part.to(device) for part in unseen())
-    schedule = cosine(steps)
+    x, answers = (part.to(device) for part in unseen())
     history = train(
-        *(model, tables, loss),
-        **{"steps": steps, "lr": lr, "schedule": schedule, "seed": seed, "every": every or steps},
-        evaluate=lambda model: right(model, test),
+        model,
+        tables,
+        loss,
+        steps=steps,
+        lr=lr,
+        schedule=cosine(steps),
+        seed=seed,
+        evaluate=lambda model: right(model, (x, answers)),
+        every=every or steps,
         progress=False,
     )
     return [found for _, found in history.evaluations]

@@ -59,10 +59,8 @@ def asking(pen: Pen, table: Point, seat: int, at: dict[str, int]) -> None:
     for who, role in (("left", "position"), ("friend", "key")):
         start, end = place(table, seat), place(table, at[who])
         away = SEAT / math.dist(start, end)
-        ends = [
-            tuple(a + (b - a) * share for a, b in zip(start, end, strict=True))
-            for share in (away, 1 - away * 1.15)
-        ]
+        (x, y), (dx, dy) = start, (end[0] - start[0], end[1] - start[1])
+        ends = [(x + dx * share, y + dy * share) for share in (away, 1 - away * 1.15)]
         pen.line(ends, f"{role} k")
 
 

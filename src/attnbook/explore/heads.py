@@ -9,7 +9,7 @@ from itertools import product
 import torch
 from torch import Tensor, nn
 
-from attnbook.attention import MultiHeadAttention
+from attnbook.attention import Attention, MultiHeadAttention
 from attnbook.data.seats import DRINKS, SEATS, C, columns, tables
 from attnbook.explore.element import Explorable
 from attnbook.explore.still import Still
@@ -37,7 +37,9 @@ def trained(seed: int) -> nn.Sequential:
 def answers(seed: int, on: Sequence[bool], x: Tensor) -> Tensor:
     """Logits of both answers (B, T, 2, 10), with some heads only."""
     model = trained(seed)
-    with without_heads(model[1], [head for head in range(HEADS) if not on[head]]):
+    attention = model[1]
+    assert isinstance(attention, Attention)
+    with without_heads(attention, [head for head in range(HEADS) if not on[head]]):
         return model(x.double()).unflatten(-1, (2, DRINKS))
 
 
