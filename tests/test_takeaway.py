@@ -219,7 +219,7 @@ def test_the_printed_book_is_whole_with_a_title_page_an_outline_and_page_numbers
     paper, count, output = printed
     assert len(paper.pages) == count > 100 and output.stat().st_size < HEAVIEST_BOOK
     assert paper.title == "Attention and Transformers"
-    assert "Attention and Transformers" in paper.text(1)
+    assert letters("Attention and Transformers") in letters(paper.text(1))
     outline = [letters(title) for _, title in paper.outline()]
     for page in [*CHAPTERS, "book/derivations", "book/notation", "book/glossary"]:
         title = read(page).h1.get_text(" ", strip=True).removesuffix("#")
@@ -236,10 +236,12 @@ def test_the_printed_book_is_whole_with_a_title_page_an_outline_and_page_numbers
 def test_the_contents_name_the_page_on_which_a_section_stands(printed):
     paper, count, _ = printed
     texts = [letters(paper.text(at)) for at in range(1, count + 1)]
-    listed = "".join(texts[1:30])  # the contents come first
+    listed = ""  # of the contents, which come first; a number that stands alone in brackets
+    for line in [line for at in range(2, 30) for line in paper.text(at).split("\n")]:
+        listed += f"[{line.strip()}]" if line.strip().isdigit() else letters(line)
     for page in CHAPTERS:
         for title in headings_of(page):
-            found = [int(at) for at in re.findall(re.escape(letters(title)) + r"(\d+)", listed)]
+            found = [int(at) for at in re.findall(re.escape(letters(title)) + r"\[(\d+)\]", listed)]
             assert found, f"{title} is not in the contents"
             stands = [at for at in found if at <= count and letters(title) in texts[at - 1]]
             assert stands, f"{title} is not on page {found}"

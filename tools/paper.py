@@ -87,7 +87,7 @@ class Paper:
     """A PDF: `pages`, `places`, `outline`, `title`; `text(at)` and `links(at)` of a page."""
 
     def __init__(self, data):
-        self.data, self.known = data, {}
+        self.data, self.known, self.texts = data, {}, {}
         table = data[int(re.findall(rb"startxref\s+(\d+)", data)[-1]) :]
         first, count = map(int, re.match(rb"xref\s+(\d+) (\d+)", table).groups())
         lines = re.findall(rb"(\d{10}) \d{5} ([nf])", table)[:count]
@@ -105,12 +105,12 @@ class Paper:
     def read(self, start):
         start = self.data.index(b"obj", start) + 3
         end = self.data.index(b"endobj", start)
-        split = self.data.find(b"stream\n", start, end)
-        head = value(TOKEN.findall(self.data[start : split if split > 0 else end])[::-1])
+        split = self.data.find(b">> stream\n", start, end)
+        head = value(TOKEN.findall(self.data[start : split + 2 if split > 0 else end])[::-1])
         if split < 0:
             return head
         length = self.get(head["Length"])
-        body = self.data[split + 7 : split + 7 + length]
+        body = self.data[split + 10 : split + 10 + length]
         packed = self.get(head.get("Filter")) == "FlateDecode"
         return {**head, "": zlib.decompress(body) if packed else body}
 
@@ -166,8 +166,11 @@ class Paper:
 
     def text(self, at):
         """The words of a page, a line for each piece that was set."""
-        page = self.get(self.pages[at - 1])
-        return "\n".join(self.said(page["Contents"], self.get(page["Resources"])))
+        if at not in self.texts:
+            page = self.get(self.pages[at - 1])
+            said = self.said(page["Contents"], self.get(page["Resources"]))
+            self.texts[at] = "\n".join(said)
+        return self.texts[at]
 
     def drawn(self, at):
         """Whether a page has a picture."""

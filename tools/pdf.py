@@ -60,8 +60,8 @@ def book(root=ROOT):
 def headings(body):
     """(level, id, text) of the headings that the contents list: of the page, and its sections."""
     for node in body.select("h1, section > section > h2"):
-        section = node.find_parent("section")
-        at = section["id"] if section else body["id"]
+        section = node.find_parent("section")  # it may begin at the end of the page before
+        node["id"] = at = f"{section['id'] if section else body['id']}--heading"
         yield int(node.name[1]), at, " ".join(node.get_text(" ", strip=True).split())
 
 
