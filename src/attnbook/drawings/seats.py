@@ -66,8 +66,8 @@ def asking(pen: Pen, table: Point, seat: int, at: dict[str, int]) -> None:
 
 def people(pen: Pen, table: Point, names: Sequence[int], drinks: Sequence[int], seat: int) -> None:
     """A circle with the name of each, and their drink beside it, further out."""
-    pen.text(table[0] + 46, table[1] + 30, "circle: name", "key f s")
-    pen.text(table[0] + 46, table[1] + 48, "square: drink", "value f s")
+    pen.text(table[0] - 34, table[1] - 38, "circle: name", "key f s")
+    pen.text(table[0] - 34, table[1] - 20, "square: drink", "value f s")
     for n, (name, drink) in enumerate(zip(names, drinks, strict=True)):
         x, y = place(table, n)
         pen.dot(x, y, "ring" if n == seat else "box", SEAT)
