@@ -66,7 +66,7 @@ def goes_wrong_nowhere(page, place, name):
     broken = "[...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src)"
     assert page.evaluate(broken) == []
     formulas = page.locator(".math").count()
-    assert formulas > 0 or not is_chapter(name)
+    assert formulas > 0 or not is_chapter(name) or "deeper" in name
     assert formulas == page.locator(".math:has(mjx-container)").count()
     assert page.locator("mjx-merror, [data-mjx-error]").count() == 0
 
@@ -167,7 +167,10 @@ def is_for_everybody(page):
         page.emulate_media(color_scheme=scheme)
         page.wait_for_function(f"{theme} == '{scheme}'")
         assert pale(page) == []
+    page.emulate_media(color_scheme="light")
+    page.wait_for_function(f"{theme} == 'light'")
     page.emulate_media(media="print", color_scheme="light")
+    page.mouse.move(0, 0)  # paper knows no link that is pointed at
     assert pale(page) == []
     page.emulate_media(media="screen", color_scheme="dark")
     page.wait_for_function(f"{theme} == 'dark'")
@@ -250,7 +253,9 @@ def test_the_switch_changes_the_theme_and_the_choice_stays(chromium, places):
 
 
 def test_the_keyboard_gets_everywhere_and_is_seen(chromium, places):
-    ring = """() => { const style = getComputedStyle(document.activeElement)
+    ring = """() => { let node = document.activeElement
+                      while (node.shadowRoot?.activeElement) node = node.shadowRoot.activeElement
+                      const style = getComputedStyle(node)
                       return style.outlineStyle != 'none' && parseFloat(style.outlineWidth) > 0 }"""
     with visit(chromium, f"{places['http']}/{FILES[0]}.html") as page:
         page.keyboard.press("Tab")
@@ -260,7 +265,8 @@ def test_the_keyboard_gets_everywhere_and_is_seen(chromium, places):
             assert page.evaluate(ring), page.evaluate("document.activeElement.outerHTML")
             reached.add(page.evaluate("document.activeElement.getAttribute('href')"))
             page.keyboard.press("Tab")
-        assert {f"{Path(chapter).name}.html" for chapter in CHAPTERS} <= reached
+        main = [name for name in CHAPTERS if "deeper" not in name]  # the others when it is open
+        assert {f"{Path(chapter).name}.html" for chapter in main} <= reached
 
 
 def test_every_icon_is_drawn_by_the_style_sheet(chromium, places):

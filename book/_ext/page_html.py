@@ -48,6 +48,7 @@ def scripts(app, page, template, context, doctree):
 
 
 STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)
+EMPTY = re.compile(r'<th(?: scope="col")?></th>')  # heads nothing
 SAME = re.compile(r' id="(?:exercise|solution)-content"')  # which every exercise has
 
 
@@ -62,7 +63,7 @@ def once(app, page, template, context, doctree):
         return found[0]
 
     if "body" in context:
-        context["body"] = SAME.sub("", STYLE.sub(first, context["body"]))
+        context["body"] = SAME.sub("", EMPTY.sub("<td></td>", STYLE.sub(first, context["body"])))
 
 
 def sized_images(app, page, template, context, doctree):

@@ -74,6 +74,12 @@ document.addEventListener("DOMContentLoaded", () => {
     });
   }));
 
+  // So can a formula that is wider than a phone.
+  const reach = () => all("mjx-container[display]").forEach((node) => { if (node.scrollWidth > node.clientWidth) node.tabIndex = 0; });
+  addEventListener("load", () => window.MathJax?.startup?.promise?.then(reach));
+  addEventListener("resize", reach);
+  all("details").forEach((fold) => fold.addEventListener("toggle", reach));
+
   // The menu of a formula, with its TeX and its spoken form, comes when somebody asks for it or has set something in it.
   const menu = async () => {
     await MathJax.loader.load("ui/menu");
