@@ -100,7 +100,7 @@ def test_two_models_of_one_corpus_were_trained_alike(runs):
 
 def test_the_table_in_chapter_1_is_what_is_stored(root):
     run = json.loads((root / "results/characters/python-docs.json").read_text("utf-8"))
-    notebook = nbformat.read(root / "book/01-recurrent-networks.ipynb", nbformat.NO_CONVERT)
+    notebook = nbformat.read(root / "book/01-deeper-characters.ipynb", nbformat.NO_CONVERT)
     text = next(cell.source for cell in notebook.cells if cell.id == "lm-finding")
     for name, model in run["models"].items():
         first, second = model["losses"]
