@@ -27,6 +27,7 @@ from torch import nn
 from attnbook import device, recipes, study
 from attnbook.data import text
 from attnbook.generate import generate, sample, temperature
+from attnbook.norms import LayerNorm
 from attnbook.provenance import provenance
 from attnbook.study import Config, adamw, held_out_loss, next_token_loss
 from attnbook.train import cosine, parameters, train
@@ -41,10 +42,14 @@ OPTIMISER = {"lr": 1e-3, "floor": 0.1, "warmup": 100, "betas": [0.9, 0.99], "wei
 
 
 def build(config: Config, V: int, hidden: int | None = None) -> nn.Module:
-    """The recipe at the setting's size; no bias in linear maps, as in nanoGPT."""
+    """The recipe at the setting's size. No bias in linear maps, as in nanoGPT, but norms with a
+    shift, which nanoGPT lacks: the stored runs were made so."""
     sizes = {name: config[name] for name in ("width", "depth", "heads")}
     if config["recipe"] == "gpt2":
-        return recipes.gpt2(V, config["T"], dropout=config["dropout"], bias=False, **sizes)
+        model = recipes.gpt2(V, config["T"], dropout=config["dropout"], bias=False, **sizes)
+        for norm in (part for part in model.modules() if isinstance(part, LayerNorm)):
+            norm.shift = nn.Parameter(torch.zeros_like(norm.gain))
+        return model
     return recipes.llama(V, hidden=hidden or equal_hidden(config, V), **sizes)
 
 
