@@ -81,7 +81,7 @@ def test_sizes_follow_the_formula(V, T, D, depth, heads):
     assert size(gpt2, V, T, C, depth, heads) == V * C + T * C + depth * block + norm
     head = C**2 + C + norm + V
     assert size(bert, V, T, C, depth, heads) == V * C + T * C + norm + depth * block + head
-    thin = depth * (12 * C**2 + 2 * norm) + norm
+    thin = depth * (12 * C**2 + 2 * C) + C  # norms without a shift, as in nanoGPT
     assert size(gpt2, V, T, C, depth, heads, bias=False) == V * C + T * C + thin
     encoder = 4 * C**2 + 4 * C + 2 * C * 7 + 7 + C + 2 * norm
     decoder = encoder + 4 * C**2 + 4 * C + norm

@@ -50,7 +50,8 @@ class HeadSwitchboard extends Explorable {
     this.maps = range(HEADS).map((head) => {
       const shades = range(LEVELS).map((n) => svg("path", { opacity: (n + 1) / LEVELS }));
       const row = svg("rect", { x: 0.5, width: 107, height: 9, class: "row" });
-      const marks = ["left", "friend"].map((who) => svg("rect", { width: 9, height: 9, class: who }));
+      const marks = ["left", "friend"].map((who) =>
+        svg("rect", { width: 9, height: 9, class: who }));
       const view = { viewBox: "-1 -1 110 110", "aria-hidden": "true" };
       const picture = svg("svg", view, ...shades, row, ...marks);
       const onclick = () => this.flip(head);
@@ -63,8 +64,10 @@ class HeadSwitchboard extends Explorable {
       return { bar, words, row: [html("span", { text: name }), html("span", {}, bar), words] };
     });
     this.says = NAMES.slice(0, 2).map((name) => {
-      const cells = range(DRINKS).map((drink) => html("span", { class: "cell value", text: drink }));
-      return { cells, row: [html("span", { text: name }), html("span", { class: "ten" }, ...cells)] };
+      const cells = range(DRINKS).map((drink) =>
+        html("span", { class: "cell value", text: drink }));
+      const ten = html("span", { class: "ten" }, ...cells);
+      return { cells, row: [html("span", { text: name }), ten] };
     });
     this.asked = html("p", { class: "hint" });
     const nodes = this.maps.map(({ node }) => node);
@@ -89,7 +92,8 @@ class HeadSwitchboard extends Explorable {
       const paths = range(LEVELS).map(() => "");
       range(SEATS * SEATS).forEach((cell) => {
         const level = Number(maps[head * SEATS * SEATS + cell]);
-        if (level) paths[level - 1] += `M${9 * (cell % SEATS)} ${9 * Math.floor(cell / SEATS)}h9v9h-9z`;
+        const place = `M${9 * (cell % SEATS)} ${9 * Math.floor(cell / SEATS)}`;
+        if (level) paths[level - 1] += `${place}h9v9h-9z`;
       });
       shades.forEach((shade, n) => set(shade, { d: paths[n] }));
       set(row, { y: 9 * seat });
@@ -104,7 +108,8 @@ class HeadSwitchboard extends Explorable {
     this.says.forEach(({ cells }, which) =>
       cells.forEach((cell, drink) => {
         const framed = truth[seat][which] === drink ? " framed" : "";
-        set(cell, { class: `cell value${framed}`, style: `--v: ${chances[which][drink].toFixed(3)}` });
+        const style = `--v: ${chances[which][drink].toFixed(3)}`;
+        set(cell, { class: `cell value${framed}`, style });
       }),
     );
   }
