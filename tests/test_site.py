@@ -136,7 +136,8 @@ def test_a_chapter_has_numbered_equations_captioned_figures_and_folded_solutions
     )
     exercises, solutions = body.select(".exercise"), body.select(".solution")
     open_ended = [one for one in exercises if "(Open:" in one.get_text()]
-    assert len(exercises) - len(open_ended) == len(solutions) > 0
+    answered = len(solutions)  # an open exercise may have one, all others must
+    assert max(1, len(exercises) - len(open_ended)) <= answered <= len(exercises)
     assert all(fold.name == "details" and not fold.has_attr("open") for fold in solutions)
 
 
