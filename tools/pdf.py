@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import time
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from datetime import date
 from html import escape
 from pathlib import Path
@@ -138,7 +138,7 @@ def long_code(bodies):
 
 
 def opened_at(page, html, path):
-    """Open the document; its formulas are set once, however often it is printed."""
+    """Open the document and set its formulas."""
     path.write_text(html, encoding="utf-8")
     page.goto(path.as_uri(), wait_until="load", timeout=0)
     page.evaluate(READY)
@@ -190,21 +190,20 @@ def make(site, chosen, output, opened=None):
     long_code(bodies)
     texts = [str(body) for body in bodies]
     with nullcontext(opened) if opened else browser() as opened:
-        page = opened.new_page()
-        page.set_default_timeout(0)
-        page.emulate_media(media="print", color_scheme="light")
-        opened_at(page, document(site, texts, listed, words), folder / "book.html")
         at, data, count = {}, b"", 0
         for turn in (1, 2, 3):  # the numbers themselves move nothing as a rule: then two are enough
             say(f"printing, {'once' if turn == 1 else 'again, with page numbers'}")
-            data, found, count = printed(page, at)
+            # Always a new tab: printed twice, one and the same lays some pages out in another way.
+            with closing(opened.new_page()) as page:
+                page.set_default_timeout(0)
+                page.emulate_media(media="print", color_scheme="light")
+                opened_at(page, document(site, texts, listed, words), folder / "book.html")
+                data, found, count = printed(page, at)
             if found == at:
                 break
             at = found
-            if turn == 3:
-                page.close()
-                raise SystemExit("the pages of the headings do not settle; please report this")
-        page.close()
+        else:
+            raise SystemExit("the pages of the headings do not settle; please report this")
     draft = output.with_suffix(".draft")
     draft.write_bytes(data)
     os.replace(draft, output)
