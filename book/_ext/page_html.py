@@ -48,7 +48,7 @@ def scripts(app, page, template, context, doctree):
 
 
 STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)
-EMPTY = re.compile(r'<th(?: scope="col")?></th>')  # heads nothing
+EMPTY = re.compile(r'<th(?: scope="col"| class="head")?>(?:<p></p>)?</th>')  # heads nothing
 SAME = re.compile(r' id="(?:exercise|solution)-content"')  # which every exercise has
 
 
