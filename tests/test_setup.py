@@ -174,19 +174,41 @@ def test_whatever_the_module_imports_is_declared(root):
     """What comes along with another package today need not come along tomorrow."""
     project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
     declared = {canonical(re.split("[<>=]", each)[0]) for each in project["dependencies"]}
-    imported = set()
-    for path in root.glob("src/**/*.py"):
+    assert not undeclared(root.glob("src/**/*.py"), declared, own={"attnbook"})
+
+
+def test_the_website_is_built_from_what_its_own_lock_names(root):
+    """`make book` on a new machine installs this lock alone: neither torch nor the module."""
+    lock = (root / "book" / "requirements.txt").read_text("utf-8")
+    locked = {canonical(name) for name in re.findall(r"^([\w.-]+)==", lock, re.MULTILINE)}
+    extensions = [*root.glob("book/_ext/*.py")]
+    named = {path.stem for path in extensions}
+    used = {root / "tools" / f"{name}.py" for name in imports(extensions)}
+    used = [path for path in used if path.exists()]
+    assert root / "tools" / "measured_tables.py" in used
+    own = named | {path.stem for path in used}
+    assert not undeclared([*extensions, *used], locked, own)
+
+
+def imports(paths):
+    """The top-level names that are imported."""
+    names = set()
+    for path in paths:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Import):
-                imported |= {alias.name.split(".")[0] for alias in node.names}
+                names |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
-                imported.add(node.module.split(".")[0])
+                names.add(node.module.split(".")[0])
+    return names
+
+
+def undeclared(paths, declared, own):
+    """What these files import that is neither Python's, nor theirs, nor of a declared package."""
     packages = metadata.packages_distributions()
-    outside = imported - sys.stdlib_module_names - {"attnbook"}
-    missing = {
+    outside = imports(paths) - sys.stdlib_module_names - own
+    return {
         name for name in outside if not {*map(canonical, packages.get(name, [name]))} & declared
     }
-    assert not missing
 
 
 def canonical(name):

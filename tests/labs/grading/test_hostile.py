@@ -37,9 +37,9 @@ def tries(names):
 
 @pytest.mark.parametrize("name", tries(TRIES))
 def test_a_hostile_function_costs_its_own_question_only(name, grade, hand_in):
-    walled = os.getuid() or sandbox.walls() or sandbox.open_to_all()
-    if name in ("stops its parent", "kills all") and not walled:
-        pytest.skip("without bwrap it would run as root here and end all that runs")
+    apart = sandbox.walls() or (os.getuid() == 0 and sandbox.open_to_all())  # or as another user
+    if name in ("stops its parent", "kills all") and not apart:
+        pytest.skip("without bwrap it would run as we do, and end all that runs here")
     other = {"causal_mask": "def causal_mask(a, b):\n    return torch.ones(a, b).tril(b - a) > 0"}
     row = grade(hand_in({"scores": DEF + TRIES[name]} | other))
     assert row.questions["scores"].points == 0
