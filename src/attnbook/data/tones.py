@@ -1,8 +1,8 @@
 """Sounds that are made, not recorded: three notes in a row over a steady hum, with noise.
 
 Two questions: in which order did the notes come? The answer is in time, and none of it in the
-spectrum of the whole. And which of two pitches has the hum? They lie so close that only a long
-look tells them apart.
+spectrum of the whole. And which of two pitches has the hum? They lie so close that a long look
+makes it certain, and short ones only likely.
 """
 
 from collections.abc import Callable
