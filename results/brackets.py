@@ -35,6 +35,7 @@ STEPS = 250
 RATES, TUNED_WITH, SEEDS = (0.003, 0.01, 0.03), 100, range(5)
 MODELS = {  # kind of layer, width, bias of the gate that keeps
     "RNN": (nn.RNN, 92, None),
+    "RNN, ReLU, U = I": (nn.RNN, 92, None),  # Le et al. 2015
     "LSTM": (nn.LSTM, 48, None),
     "LSTM, gates open": (nn.LSTM, 48, 4.0),
     "minGRU, gates open": (MinGRU, 77, 4.0),
@@ -50,6 +51,9 @@ class Reader(nn.Module):
         kind, width, bias = MODELS[name]
         self.embed, self.to_kind = nn.Embedding(len(CHARACTERS), width), nn.Linear(width, 4)
         self.body = kind(width) if kind is MinGRU else kind(width, width, batch_first=True)
+        if "ReLU" in name:
+            self.body = nn.RNN(width, width, nonlinearity="relu", batch_first=True)
+            nn.init.eye_(self.body.weight_hh_l0)
         if bias is not None and kind is MinGRU:  # its z is the share that is replaced
             nn.init.constant_(self.body.to_gate.bias, -bias)
         elif bias is not None:  # the second block is the forget gate

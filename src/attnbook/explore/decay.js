@@ -1,4 +1,4 @@
-// How much of a gradient is left k steps back through h_t = W h_{t-1}, W = [[r, s], [0, r/2]].
+// How much of a gradient is left k steps back through h_t = U h_{t-1}, U = [[r, s], [0, r/2]].
 const STEPS = 50;
 const [WIDTH, HEIGHT] = [400, 250];
 const BOX = { left: 44, right: 386, top: 12, bottom: 212 };
@@ -14,13 +14,13 @@ class Decay extends Explorable {
   static limits = { radius: [0.5, 1.5], skew: [0, 3], steps: [1, STEPS] };
 
   compute({ radius, skew }) {
-    const W = [
+    const U = [
       [radius, skew],
       [0, radius / 2],
     ];
     const norms = [1];
-    for (let P = W; norms.length <= STEPS; P = matmul(P, W)) norms.push(norm(P));
-    return { norms, largest: norm(W) };
+    for (let P = U; norms.length <= STEPS; P = matmul(P, U)) norms.push(norm(P));
+    return { norms, largest: norm(U) };
   }
 
   build() {
@@ -39,9 +39,9 @@ class Decay extends Explorable {
     );
     this.plot.append(clip, this.grid, lines, labels);
     const matrix = html("div", { class: "matrix" }, ...this.entries());
-    const W = html("div", { class: "beside" }, html("span", { text: "W =" }), matrix);
+    const U = html("div", { class: "beside" }, html("span", { text: "U =" }), matrix);
     const hint = html("span", { class: "hint", text: "Drag the underlined numbers." });
-    this.picture.append(html("div", { class: "two" }, this.plot, html("div", {}, W, hint)));
+    this.picture.append(html("div", { class: "two" }, this.plot, html("div", {}, U, hint)));
     this.choice("steps", "steps shown", [
       [10, "10"],
       [50, "50"],

@@ -13,7 +13,7 @@ STEPS = 50
 
 
 class Decay(Explorable):
-    """‖Wᵏ‖ for W = [[r, s], [0, r/2]]: its eigenvalues are r and r/2, whatever s is.
+    """‖Uᵏ‖ for U = [[r, s], [0, r/2]]: its eigenvalues are r and r/2, whatever s is.
 
     `radius` r (0.5 to 1.5) and `skew` s (0 to 3) are where the numbers start.
     """
@@ -29,9 +29,9 @@ class Decay(Explorable):
 
     @staticmethod
     def norms(radius: float, skew: float) -> Tensor:
-        """The spectral norm of W⁰ … W⁵⁰ (51,), in float64, as the browser must compute it."""
-        W = torch.tensor([[radius, skew], [0, radius / 2]], dtype=torch.float64)
-        powers = [torch.linalg.matrix_power(W, k) for k in range(STEPS + 1)]
+        """The spectral norm of U⁰ … U⁵⁰ (51,), in float64, as the browser must compute it."""
+        U = torch.tensor([[radius, skew], [0, radius / 2]], dtype=torch.float64)
+        powers = [torch.linalg.matrix_power(U, k) for k in range(STEPS + 1)]
         return torch.linalg.matrix_norm(torch.stack(powers), ord=2)
 
     def start(self) -> dict:
@@ -39,7 +39,7 @@ class Decay(Explorable):
         return {"radius": self.radius, "skew": self.skew, "steps": 10 if rises else STEPS}
 
     def result(self, state: dict) -> dict:
-        """The norms of all powers, and the largest singular value of W."""
+        """The norms of all powers, and the largest singular value of U."""
         norms = self.norms(state["radius"], state["skew"]).tolist()
         return {"norms": norms, "largest": norms[1]}
 
