@@ -26,11 +26,12 @@ def split_attend_join(x: Float[Tensor, "T C"]) -> Drawing:
     if tuple(x.shape) != (3, 6):
         raise ValueError(f"a table of 3 rows and 6 columns fits; got {tuple(x.shape)}")
     desc = (
-        "A table of three rows and six columns, its left half in one colour, its right half in "
-        "another. It is cut down the middle: two cards of three rows and three columns, one for "
-        "each head. Each head has a map of its own, three by three weights. What the heads found "
-        "is joined side by side to three rows of six again. Below stands what a reshape alone "
-        "would give: it fills the cards row by row, so that a head gets one and a half tokens."
+        "What x becomes by one product: three rows and six columns, its left half in one colour, "
+        "its right half in another. It is cut down the middle: two cards of three rows and three "
+        "columns, one for each head. Each head has a map of its own, three by three weights. What "
+        "the heads found is joined side by side to three rows of six again. Below stands what a "
+        "reshape alone would give: it fills the cards row by row, so that a head gets one and a "
+        "half tokens."
     )
     wide, tall = Pen(720, 344), Pen(360, 606)
     for pen, places in ((wide, WIDE), (tall, TALL)):
@@ -53,7 +54,7 @@ def tables(pen: Pen, x: Tensor, places: Mapping[str, Point]) -> None:
         pen.cells(f"weights{n}", of, weights.tolist(), "weight", CELL)
         for (a, b), words, role in ((own, f"head {n + 1}", ROLES[n]), (of, "its map", "weight")):
             pen.text(a + 42, b - 8, words, f"{role} f b")
-    for name, words in (("x", "x (3, 6)"), ("y", "joined (3, 6)")):
+    for name, words in (("x", "x W (3, 6)"), ("y", "joined (3, 6)")):
         pen.text(places[name][0] + 84, places[name][1] - 8, words, "b")
 
 
