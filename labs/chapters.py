@@ -247,6 +247,31 @@ def work_cases(numbers):
     ]
 
 
+def joint_mask(wrong, S, T):
+    places = torch.arange(S + T)
+    source = places < S
+    past = places < places[:, None] if "not-itself" in wrong else places <= places[:, None]
+    past = torch.ones_like(past) if "future" in wrong else past
+    mask = (past & ~source) | source  # the source for all, the target for what comes later
+    mask = past if "source-causal" in wrong else mask
+    ahead = source[:, None] & ~source  # a source token that looks at the target
+    mask = mask | ahead if "source-asks" in wrong else mask & ~ahead
+    if "no-cross" in wrong:
+        mask = mask & ~(~source[:, None] & source)
+    mask = mask.T if "exchanged" in wrong else mask
+    mask = ~mask if "polarity" in wrong else mask
+    return mask.float() if "numbers" in wrong else mask
+
+
+def joint_cases(numbers):
+    return [
+        Case("a source of four, a target of five", (4, 5)),
+        Case("a source of six, a target of three", (6, 3)),
+        Case("no source", (0, 6), robust=True),
+        Case("no target", (5, 0), robust=True),
+    ]
+
+
 # Chapter 7
 
 
@@ -664,6 +689,20 @@ QUESTIONS = {
             "one-product": "there are two products with T²: scores, and weights with values",
             "pairs": "a multiplication and an addition are counted as one; they are two",
             "exchanged": "the quadratic part stands first; it belongs behind the other",
+        },
+    ),
+    "joint_mask": Question(
+        joint_mask,
+        joint_cases,
+        {
+            "source-causal": "the source is read from left to right; an encoder sees all of it",
+            "future": "the target sees its own future",
+            "not-itself": "a target token does not see itself",
+            "source-asks": "the source sees the target",
+            "no-cross": "the target does not see the source: that is the cross-attention",
+            "exchanged": "queries and keys exchanged: a row is who looks",
+            "polarity": POLARITY,
+            "numbers": NUMBERS,
         },
     ),
     "band_mask": Question(

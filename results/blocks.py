@@ -4,6 +4,7 @@
 
 Ablation: digits backwards, 80 steps of Adam at 0.005, width 32, four variants of the block, five
 seeds, the mean loss of the last ten steps. A run that reaches no finite loss is stored as null.
+Twelve blocks were trained with three other learning rates, too.
 
 Depth: the number of the person 1, 2 or 3 steps along the ring, 500 steps of batches of 64, three
 models of about 50,000 parameters. Each model gets the best of three learning rates for each number
@@ -35,6 +36,7 @@ STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "blocks.json"
 SEEDS = range(5)
 DEPTHS = (2, 6, 12)
 RATES = (0.0015, 0.003, 0.006)
+RATE, OTHERS = 0.005, (0.0005, 0.0015, 0.015)  # of the ablation
 SHAPES = {"1 block of width 64": (1, 64), "2 blocks of width 44": (2, 44)}
 SHAPES["4 blocks of width 32"] = (4, 32)
 
@@ -77,7 +79,7 @@ def reversing(generator: torch.Generator, B: int = 32, T: int = 6) -> tuple[Tens
     return x, x.flip(1)
 
 
-def ablation(name: str, depth: int, seed: int) -> float | None:
+def ablation(name: str, depth: int, seed: int, rate: float = RATE) -> float | None:
     """Mean loss of the last ten of 80 steps, in nats; None if it became infinite on the way."""
     torch.manual_seed(seed)
     wrap, norm = VARIANTS[name]
@@ -89,7 +91,7 @@ def ablation(name: str, depth: int, seed: int) -> float | None:
         return token_loss(model(batch[0]), batch[1])
 
     try:
-        losses = train(model, reversing, loss, steps=80, lr=0.005, seed=seed, progress=False).loss
+        losses = train(model, reversing, loss, steps=80, lr=rate, seed=seed, progress=False).loss
     except NonFiniteLoss:
         return None
     return round(sum(losses[-10:]) / 10, 4)
@@ -126,6 +128,8 @@ def work() -> Iterator[Any]:
     """Every run: its key in the file, and what computes it."""
     for depth, name, seed in itertools.product(DEPTHS, VARIANTS, SEEDS):
         yield f"ablation/{name}/{depth}/{seed}", lambda a=(name, depth, seed): ablation(*a)
+    for name, rate, seed in itertools.product(VARIANTS, OTHERS, SEEDS):
+        yield f"rate/{name}/{rate}/{seed}", lambda a=(name, 12, seed, rate): ablation(*a)
     for steps, name, rate, seed in itertools.product((1, 2, 3), SHAPES, RATES, SEEDS):
         yield (
             f"depth/{steps}/{name}/{rate}/{seed}",
@@ -148,6 +152,10 @@ def summary(runs: dict[str, Any]) -> dict:
             name: {d: [runs[f"ablation/{name}/{d}/{seed}"] for seed in SEEDS] for d in DEPTHS}
             for name in VARIANTS
         },
+        "ablation rates": {
+            name: {rate: [runs[f"rate/{name}/{rate}/{seed}"] for seed in SEEDS] for rate in OTHERS}
+            for name in VARIANTS
+        },
         "depth": {
             s: {name: shares for name, (_, shares) in row.items()} for s, row in chosen.items()
         },
@@ -160,14 +168,18 @@ def main() -> None:
     torch.set_num_threads(1)
     here = device.choose(0)
     partial = Path(__file__).parent / "blocks.draft"
-    runs = json.loads(partial.read_text()) if partial.exists() else {}
+    before = json.loads(STORE.read_text()) if STORE.exists() else {}
+    runs = json.loads(partial.read_text()) if partial.exists() else before.get("runs", {})
     for key, compute in work():
         if key not in runs:
             runs[key] = compute()
             write(partial, runs)
             print(key, runs[key], flush=True)
-    write(STORE, summary(runs) | {"runs": runs, "provenance": provenance(here)})
-    partial.unlink()
+    made = {"provenance": provenance(here)}
+    if before:  # what was there already was made then
+        made["earlier"] = [*before.get("earlier", []), before["provenance"]]
+    write(STORE, summary(runs) | {"runs": runs} | made)
+    partial.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

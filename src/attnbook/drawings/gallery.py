@@ -11,6 +11,7 @@ from attnbook.drawings.averages import averages
 from attnbook.drawings.block import residual_stream
 from attnbook.drawings.bottleneck import look_back, one_vector
 from attnbook.drawings.cache import kv_cache, shared_keys
+from attnbook.drawings.decoder import decoder_block
 from attnbook.drawings.doors import where_positions
 from attnbook.drawings.drawing import Drawing
 from attnbook.drawings.families import families
@@ -125,6 +126,7 @@ GALLERY: dict[str, Callable[[], Drawing]] = {
     "parameters": parameters,
     "families": families,
     "norm_placement": norm_placement,
+    "decoder_block": decoder_block,
     "transformer_2017": transformer_2017,
     "turning_hands": turning_hands,
     "mask_gallery": mask_gallery,

@@ -158,7 +158,7 @@ def tall(t: Tables) -> Pen:
     places |= {"v": (y, second - 12 - Tk * h), "y": (y, second)}
     draw(pen, t, places)
     x, low = left + Tk * w / 2 - 30, first + Tq * h + 48
-    pen.line([(x, low), (x, second - 8)], "weight k")
+    pen.line([(s + 36, low), (s + 36, low + 18), (x, low + 18), (x, second - 8)], "weight k")
     pen.text(x - 8, (low + second) / 2 - 4, "softmax", "weight f s b e")
     pen.text(x - 8, (low + second) / 2 + 12, "each row", "s muted f e")
     pen.text(s + Tk * w / 2, 16, "keys, transposed", "key f h")

@@ -114,7 +114,7 @@ def wide() -> Pen:
 
 
 def tall() -> Pen:
-    pen = Pen(360, 1130)
+    pen = Pen(360, 700)
     e = Tower(pen, "e", [46, 80, 114], 15, 20, 134, 12.5, True, 562)
     d = Tower(pen, "d", [187, 232, 277, 322], 15, 160, 340, 353, True, 562)
     model(pen, e, d)
@@ -123,7 +123,6 @@ def tall() -> Pen:
     legend(pen, 0, 172)
     for tower, words in ((e, "encoder × 6"), (d, "decoder × 6")):
         pen.text((tower.left + tower.right) / 2, tower.first + 130, words, "b")
-    panels(pen, {"attention": (0, 710), "network": (0, 956), "norm": (188, 956)})
     return pen
 
 

@@ -89,6 +89,14 @@ def block_work(T, C):
     pairs = 2 * T * T * C
     return 2 * (projections + network), 2 * pairs
 """,
+    "joint_mask": """
+def joint_mask(S, T):
+    mask = torch.zeros(S + T, S + T, dtype=torch.bool)
+    mask[:S, :S] = torch.ones(S, S).bool()
+    mask[S:, :S] = True
+    mask[S:, S:] = torch.ones(T, T).tril().bool()
+    return mask
+""",
     "band_mask": """
 def band_mask(T, before):
     mask = torch.zeros(T, T, dtype=torch.bool)
@@ -291,6 +299,16 @@ CHANGES = {
             "2 * (projections + network), 2 * pairs",
             "2 * pairs, 2 * (projections + network)",
         ),
+    },
+    "joint_mask": {
+        "source-causal": ("torch.ones(S, S)", "torch.ones(S, S).tril()"),
+        "future": ("torch.ones(T, T).tril()", "torch.ones(T, T)"),
+        "not-itself": ("torch.ones(T, T).tril()", "torch.ones(T, T).tril(-1)"),
+        "source-asks": ("    return mask", "    mask[:S, S:] = True\n    return mask"),
+        "no-cross": ("mask[S:, :S] = True", "pass"),
+        "exchanged": ("return mask", "return mask.T"),
+        "polarity": ("return mask", "return ~mask"),
+        "numbers": ("return mask", "return mask.int()"),
     },
     "band_mask": {
         "one-more": ("i - before)", "i - before - 1)"),
