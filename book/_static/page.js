@@ -23,6 +23,11 @@ document.addEventListener("DOMContentLoaded", () => {
     else localStorage.removeItem("code");
   });
 
+  // On a phone long lines of code are wrapped: each line gets an element, so that each can hang.
+  if (matchMedia("(max-width: 600px)").matches) all(".bd-article .cell_input pre").forEach((pre) => {
+    pre.innerHTML = pre.innerHTML.trimEnd().split("\n").map((line) => `<span class="line">${line}\n</span>`).join("");
+  });
+
   // A link into a fold opens it; an anchor that is not here is looked up.
   const goTo = () => {
     const name = decodeURIComponent(location.hash.slice(1));
