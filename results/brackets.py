@@ -132,7 +132,10 @@ def above(values, inside) -> float:
 
 @torch.no_grad()
 def cell_states(model, x, cut=None):
-    """(B, T, width) the cell state after each character, and logits; unit `cut` is held at 0."""
+    """After each character: gates and state (3, B, T, width), and logits; unit `cut` is held at 0.
+
+    The three are input gate, forget gate and cell state.
+    """
     body, h = model.body, torch.zeros(len(x), model.body.hidden_size)
     c, states, shown = h, [], []
     for x_t in model.embed(x).unbind(1):
@@ -143,38 +146,42 @@ def cell_states(model, x, cut=None):
             c = c.clone()
             c[:, cut] = 0
         h = reveal.sigmoid() * c.tanh()
-        states.append(c)
+        states.append(torch.stack((take.sigmoid(), forget.sigmoid(), c)))
         shown.append(h)
-    return torch.stack(states, 1), model.to_kind(torch.stack(shown, 1))
+    return torch.stack(states, 2), model.to_kind(torch.stack(shown, 1))
+
+
+def most_telling(states, inside, kind) -> tuple[int, int, int]:
+    """Unit, kind of bracket and sign of which the values inside stand highest above the others."""
+    scores = {}
+    for i, k in itertools.product(range(states.shape[2]), range(4)):
+        scores[i, k] = above(states[..., i][inside], kind[inside] == KINDS[0, k])
+    i, k = best = max(scores, key=lambda each: abs(scores[each] - 0.5))
+    return i, k, 1 if scores[best] > 0.5 else -1
 
 
 def unit(model, batch) -> dict:
     """The unit whose cell state says best of one kind that it is open, and not another kind.
 
     Unit and kind are chosen on one half of the windows and judged on the other. Also what the unit
-    holds on three windows, and what closing loses when it is held at 0, beside each other unit.
+    holds on three windows, with its gates, and what closing loses when it is held at 0, beside each
+    other unit.
     """
     x = batch[0]
-    states, logits = cell_states(model, x)
+    parts, logits = cell_states(model, x)
+    states = parts[2]
     torch.testing.assert_close(logits, model(x), atol=1e-4, rtol=1e-4)
     places = torch.arange(x.shape[1])
     last = torch.where(torch.isin(x, KINDS[0]), places, -1).cummax(1).values
     shut = torch.where(torch.isin(x, KINDS[1]), places, -1).cummax(1).values
     inside, kind = last > shut, x.gather(1, last.clamp(min=0))
     half = len(x) // 2
-    scores = {}
-    for i, k in itertools.product(range(states.shape[2]), range(4)):
-        values, right = (
-            states[:half, :, i][inside[:half]],
-            kind[:half][inside[:half]] == KINDS[0, k],
-        )
-        scores[i, k] = above(values, right)
-    i, k = best = max(scores, key=lambda each: abs(scores[each] - 0.5))
-    sign = 1 if scores[best] > 0.5 else -1
+    i, k, sign = most_telling(states[:half], inside[:half], kind[:half])
     values, right = states[half:, :, i][inside[half:]], kind[half:][inside[half:]] == KINDS[0, k]
     cuts = [
         closed(lambda x, u=u: cell_states(model, x, u)[1], batch) for u in range(states.shape[2])
     ]
+    shown = parts[:, half : half + 3, :, i]
     return {
         "unit": i,
         "kind": CHARACTERS.decode(KINDS[:, k]),
@@ -182,11 +189,14 @@ def unit(model, batch) -> dict:
         "cut": cuts[i],
         "others cut": sorted(cuts[:i] + cuts[i + 1 :]),
         "text": [CHARACTERS.decode(row) for row in x[half : half + 3]],
-        "values": [
-            [round(v, 2) for v in (sign * row).tolist()]
-            for row in states[half : half + 3, :, i].tanh()
-        ],
+        "values": rounded(sign * shown[2].tanh()),
+        "gates": [rounded(part) for part in shown[:2]],
     }
+
+
+def rounded(x) -> list[list[float]]:
+    """Two decimals."""
+    return [[round(v, 2) for v in row] for row in x.tolist()]
 
 
 def summary(runs) -> dict:
@@ -204,7 +214,7 @@ def summary(runs) -> dict:
     kept = ("unit", "kind", "auc", "closed", "cut", "others cut")
     found["units"] = [{key: run[key] for key in kept} for run in units]
     found["parameters"] = {name: parameters(Reader(name)) for name in MODELS}
-    return found | {"text": units[0]["text"], "values": units[0]["values"]}
+    return found | {key: units[0][key] for key in ("text", "values", "gates")}
 
 
 def best_rate(runs, task, name) -> float:

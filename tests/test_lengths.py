@@ -17,7 +17,6 @@ LONGER = {
     ("book/_ext/topic_index.py", "build"): 34,
     ("results/book_lm.py", "ship"): 58,
     ("results/book_vit.py", "measure"): 42,
-    ("results/brackets.py", "unit"): 33,
     ("results/images.py", "measure"): 36,
     ("results/scaling.py", "measure"): 36,
     ("results/shakespeare.py", "measure"): 37,
