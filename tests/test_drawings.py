@@ -16,6 +16,7 @@ from torch import nn
 from attnbook.attention import attend, causal_mask, scaled_dot_scores
 from attnbook.block import Block, PostNorm
 from attnbook.drawings import gallery
+from attnbook.drawings.adding import HEADS, MATRIX, sum_of_heads
 from attnbook.drawings.asks import ring, who_asks
 from attnbook.drawings.averages import averages
 from attnbook.drawings.block import residual_stream
@@ -182,6 +183,19 @@ def test_the_cell_carries_what_an_lstm_computes():
         assert all(f"× {gate:.2f}<" in svg for gate in gates)
     with pytest.raises(ValueError, match="a cell of width 1 fits; got width 2"):
         lstm_cell(LSTMCell(1, 2), zero, zero.expand(1, 2), zero.expand(1, 2))
+
+
+def test_what_heads_write_adds_up_to_concatenation_and_projection():
+    heads, matrix = torch.tensor(HEADS).float(), torch.tensor(MATRIX).float()
+    project = nn.Linear(6, 6, bias=False)
+    project.weight.data = matrix.T
+    for pen in (DRAWINGS["sum_of_heads"].wide, DRAWINGS["sum_of_heads"].tall):
+        assert agrees(pen.tables["sum"], project(heads.flatten())[None].detach(), 0)
+        for n, block in enumerate(matrix.split(2)):
+            assert agrees(pen.tables[f"block{n}"], block, 0)
+            assert agrees(pen.tables[f"written{n}"], heads[n : n + 1] @ block, 0)
+    with pytest.raises(ValueError, match=r"a matrix \(6, 6\) fit; got \(2, 3\) and \(6, 6\)"):
+        sum_of_heads(heads.view(2, 3), matrix)
 
 
 def test_an_unrolled_network_shows_its_states_and_the_jacobian_of_two_steps():

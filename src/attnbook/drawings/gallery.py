@@ -6,6 +6,7 @@ import torch
 
 from attnbook.attention import MultiHeadAttention
 from attnbook.block import Block, PreNorm
+from attnbook.drawings.adding import sum_of_heads
 from attnbook.drawings.asks import ring, who_asks
 from attnbook.drawings.averages import averages
 from attnbook.drawings.block import residual_stream
@@ -111,6 +112,7 @@ def stream() -> Drawing:
 GALLERY: dict[str, Callable[[], Drawing]] = {
     "attention_matrices": matrices,
     "split_attend_join": split,
+    "sum_of_heads": sum_of_heads,
     "residual_stream": stream,
     "unrolled": pulse,
     "one_vector": lambda: one_vector(READS, WRITES),
