@@ -19,6 +19,8 @@ CHAPTERS = [file for file in FILES if re.match(r"book/\d\d-", file)]
 PAGES = [f"{file}.html" for file in FILES] + ["search.html?q=attention", "genindex.html"]
 SET = "async () => { if (window.MathJax?.startup) await MathJax.startup.promise }"
 
+pytestmark = pytest.mark.timeout(400)  # axe reads every node of a page: minutes beside other work
+
 if sys.version_info < (3, 11):
     pytest.skip("on Python 3.10 the lock holds an older theme", allow_module_level=True)
 
