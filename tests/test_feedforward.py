@@ -214,6 +214,13 @@ def test_balance_by_hand():
     assert_close(balance_loss(half, 2), torch.tensor(2.0))
 
 
+def test_uneven_work_can_have_less_balance_loss_than_even_work():
+    """Two tokens go to the first expert by a hair, one goes to the second with near certainty."""
+    chances = torch.tensor([[0.51, 0.49], [0.51, 0.49], [0.02, 0.98]])
+    assert_close(expert_shares(chances, 1), torch.tensor([2 / 3, 1 / 3]))
+    assert balance_loss(chances, 1) < 0.9 < balance_loss(torch.eye(2), 1)
+
+
 @given(st.integers(1, 6), st.integers(0, 10**6), st.data())
 def test_the_balance_loss_is_transformers_and_stays_in_its_bounds(experts, seed, data):
     theirs = pytest.importorskip("transformers.models.mixtral.modeling_mixtral")

@@ -124,7 +124,8 @@ def balance_loss(chances: Float[Tensor, "*batch E"], active: int) -> Float[Tenso
     """How unevenly the router treats its experts: `active` if all work alike, up to E if not.
 
     E times the sum over experts of (share of the tokens) × (mean chance). Only the chance has a
-    gradient: it falls where the share is large. Fedus et al. 2022, equations 4 to 6.
+    gradient: it falls where the share is large. `active` is not the least: with uneven work the
+    loss is below it if the busy experts are chosen by a hair. Fedus et al. 2022, equations 4 to 6.
     """
     mean = chances.flatten(0, -2).mean(0)
     return chances.shape[-1] * (expert_shares(chances, active) * mean).sum()
