@@ -22,6 +22,7 @@ from attnbook.drawings.averages import averages
 from attnbook.drawings.block import residual_stream
 from attnbook.drawings.bottleneck import look_back, one_vector
 from attnbook.drawings.cache import kv_cache, shared_keys
+from attnbook.drawings.cones import heard, nothing_leaks
 from attnbook.drawings.drawing import STYLE, Drawing, page
 from attnbook.drawings.families import FAMILIES
 from attnbook.drawings.heads import split_attend_join
@@ -183,6 +184,21 @@ def test_the_cell_carries_what_an_lstm_computes():
         assert all(f"× {gate:.2f}<" in svg for gate in gates)
     with pytest.raises(ValueError, match="a cell of width 1 fits; got width 2"):
         lstm_cell(LSTMCell(1, 2), zero, zero.expand(1, 2), zero.expand(1, 2))
+
+
+def test_an_output_hears_what_two_masks_let_through():
+    causal, everything = causal_mask(5), torch.ones(5, 5, dtype=torch.bool)
+    for masks in ((causal, causal), (causal, everything)):
+        reached = masks[1].float() @ masks[0].float() > 0
+        for i in range(5):
+            assert sorted(heard(masks, i)[0]) == reached[i].nonzero()[:, 0].tolist()
+    for output in (0, 2, 4):
+        svg = nothing_leaks(output).layouts["wide"]
+        assert svg.count('class="mark"') == 4 - output  # the steps from the right, one panel
+        hears = f"output {output + 1} hears inputs 1 to"
+        assert f">{hears} {output + 1}<" in svg and f">{hears} 5<" in svg
+    with pytest.raises(ValueError, match="outputs are 0 to 4; got 5"):
+        nothing_leaks(5)
 
 
 def test_what_heads_write_adds_up_to_concatenation_and_projection():

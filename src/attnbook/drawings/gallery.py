@@ -12,6 +12,7 @@ from attnbook.drawings.averages import averages
 from attnbook.drawings.block import residual_stream
 from attnbook.drawings.bottleneck import look_back, one_vector
 from attnbook.drawings.cache import kv_cache, shared_keys
+from attnbook.drawings.cones import nothing_leaks
 from attnbook.drawings.decoder import decoder_block
 from attnbook.drawings.doors import where_positions
 from attnbook.drawings.drawing import Drawing
@@ -133,4 +134,5 @@ GALLERY: dict[str, Callable[[], Drawing]] = {
     "turning_hands": turning_hands,
     "mask_gallery": mask_gallery,
     "where_positions": where_positions,
+    "nothing_leaks": nothing_leaks,
 }
