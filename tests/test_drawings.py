@@ -32,6 +32,7 @@ from attnbook.drawings.matrices import attention_matrices
 from attnbook.drawings.palette import CSS, DARK, LIGHT, ROLES
 from attnbook.drawings.pen import Pen, printed, read, symbols
 from attnbook.drawings.permits import MASKS, table
+from attnbook.drawings.remain import CURES, three_problems
 from attnbook.drawings.seats import two_questions
 from attnbook.drawings.turning import turning_hands
 from attnbook.drawings.unrolled import unrolled
@@ -212,6 +213,19 @@ def test_what_heads_write_adds_up_to_concatenation_and_projection():
             assert agrees(pen.tables[f"written{n}"], heads[n : n + 1] @ block, 0)
     with pytest.raises(ValueError, match=r"a matrix \(6, 6\) fit; got \(2, 3\) and \(6, 6\)"):
         sum_of_heads(heads.view(2, 3), matrix)
+
+
+def test_the_cures_of_the_three_problems_are_those_of_the_chapter(root):
+    notebook = nbformat.read(root / "book/01-recurrent-networks.ipynb", 4)
+    text = "\n".join(cell.source for cell in notebook.cells).replace("*", "")
+    for cure, does in CURES.items():
+        (row,) = re.findall(rf"\n\| {cure}\b.*", text)
+        cells = [re.sub("^help$", "helps", words.strip()) for words in row.split("|")[2:5]]
+        assert tuple(cells) == does, cure
+    for svg in three_problems(5).layouts.values():
+        assert ">from 1 to 5: 4 steps<" in svg and ">5 inputs, one vector<" in svg
+    with pytest.raises(ValueError, match="3 to 8 states fit; got 9"):
+        three_problems(9)
 
 
 def test_an_unrolled_network_shows_its_states_and_the_jacobian_of_two_steps():

@@ -24,6 +24,7 @@ from attnbook.drawings.matrices import attention_matrices
 from attnbook.drawings.norms import norm_placement
 from attnbook.drawings.parameters import parameters
 from attnbook.drawings.permits import mask_gallery
+from attnbook.drawings.remain import three_problems
 from attnbook.drawings.seats import two_questions
 from attnbook.drawings.transformer import transformer_2017
 from attnbook.drawings.turning import turning_hands
@@ -119,6 +120,7 @@ GALLERY: dict[str, Callable[[], Drawing]] = {
     "one_vector": lambda: one_vector(READS, WRITES),
     "look_back": looks,
     "lstm_cell": lstm,
+    "three_problems": three_problems,
     "two_questions": two_questions,
     "kv_cache": kv_cache,
     "shared_keys": shared_keys,
