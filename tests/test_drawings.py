@@ -25,6 +25,7 @@ from attnbook.drawings.cache import kv_cache, shared_keys
 from attnbook.drawings.cones import heard, nothing_leaks
 from attnbook.drawings.drawing import STYLE, Drawing, page
 from attnbook.drawings.families import FAMILIES
+from attnbook.drawings.gru import gru_cell
 from attnbook.drawings.heads import split_attend_join
 from attnbook.drawings.lookup import soft_lookup
 from attnbook.drawings.lstm import lstm_cell
@@ -39,7 +40,7 @@ from attnbook.drawings.unrolled import unrolled
 from attnbook.explore import element
 from attnbook.heads import watch
 from attnbook.recipes import gpt2, vaswani_2017
-from attnbook.recurrent import LSTMCell
+from attnbook.recurrent import GRUCell, LSTMCell
 from attnbook.rotary import Rotary
 
 DRAWINGS = {name: make() for name, make in gallery.GALLERY.items()}
@@ -185,6 +186,19 @@ def test_the_cell_carries_what_an_lstm_computes():
         assert all(f"× {gate:.2f}<" in svg for gate in gates)
     with pytest.raises(ValueError, match="a cell of width 1 fits; got width 2"):
         lstm_cell(LSTMCell(1, 2), zero, zero.expand(1, 2), zero.expand(1, 2))
+
+
+def test_a_gru_takes_anew_what_it_does_not_keep():
+    cell, zero = gallery.cell_that_keeps(), torch.zeros(1, 1)
+    with torch.no_grad():
+        (h,) = cell(zero, (torch.full((1, 1), 0.9),))
+    keep, reset = torch.tensor([4.0, 1]).sigmoid().tolist()
+    for svg in DRAWINGS["gru_cell"].layouts.values():
+        assert f">{float(h):.2f}<" in svg and f"{keep**30:.2f} is left<" in svg
+        assert svg.count(f"× {keep:.2f}<") == 2 and f"× {reset:.2f}<" in svg
+        assert f"× {1 - keep:.2f}" in svg  # the same gate's other opening
+    with pytest.raises(ValueError, match="a cell of width 1 fits; got width 2"):
+        gru_cell(GRUCell(1, 2), zero, zero.expand(1, 2))
 
 
 def test_an_output_hears_what_two_masks_let_through():

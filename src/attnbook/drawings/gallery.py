@@ -17,6 +17,7 @@ from attnbook.drawings.decoder import decoder_block
 from attnbook.drawings.doors import where_positions
 from attnbook.drawings.drawing import Drawing
 from attnbook.drawings.families import families
+from attnbook.drawings.gru import gru_cell
 from attnbook.drawings.heads import split_attend_join
 from attnbook.drawings.lookup import soft_lookup
 from attnbook.drawings.lstm import lstm_cell
@@ -31,7 +32,7 @@ from attnbook.drawings.turning import turning_hands
 from attnbook.drawings.unrolled import unrolled
 from attnbook.feedforward import MLP
 from attnbook.norms import LayerNorm
-from attnbook.recurrent import LSTMCell, RNNCell
+from attnbook.recurrent import GRUCell, LSTMCell, RNNCell
 
 WORDS = ["The", "cat", "sat", "on", "the", "mat"]
 FEATURES = ["animal", "action", "object", "definite"]
@@ -71,6 +72,17 @@ def cell_of_the_text() -> LSTMCell:
     return cell.float()
 
 
+def cell_that_keeps() -> GRUCell:
+    """Width 1; reset 1, update 4 and candidate −1.5 by their biases; the candidate reads h."""
+    cell = GRUCell(1, 1)
+    with torch.no_grad():
+        for weight in cell.parameters():
+            weight.zero_()
+        cell.from_input.bias.copy_(torch.tensor([1.0, 4, -1.5]))
+        cell.from_state.weight[2] = 1
+    return cell.float()
+
+
 def cell_of_the_pulse() -> RNNCell:
     """W = (1, ½), U swaps the two numbers and halves the second."""
     cell = RNNCell(1, 2)
@@ -97,6 +109,11 @@ def lstm() -> Drawing:
     return lstm_cell(cell_of_the_text(), zero, zero, state)
 
 
+def gru() -> Drawing:
+    zero, state = torch.zeros(1, 1, dtype=torch.float), torch.full((1, 1), 0.9, dtype=torch.float)
+    return gru_cell(cell_that_keeps(), zero, state)
+
+
 def block_of_sines() -> Block:
     """The block of the text: two heads, a network from 4 to 16, matrices filled with sines."""
     attention, network = MultiHeadAttention(width=4, heads=2), MLP(width=4, hidden=16)
@@ -120,6 +137,7 @@ GALLERY: dict[str, Callable[[], Drawing]] = {
     "one_vector": lambda: one_vector(READS, WRITES),
     "look_back": looks,
     "lstm_cell": lstm,
+    "gru_cell": gru,
     "three_problems": three_problems,
     "two_questions": two_questions,
     "kv_cache": kv_cache,
