@@ -1,6 +1,7 @@
 """The command `attnbook labs`: labs for students, grades for lecturers."""
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,6 +17,11 @@ NO_WALLS = (
     "attnbook: bubblewrap (bwrap) is not installed or does not work here: students' code runs with "
     "limits, but it can reach the network and read files. Install the package bubblewrap, or grade "
     "on a machine where that does no harm."
+)
+AS_ROOT = (
+    "you are root, bubblewrap (bwrap) is not installed or does not work here, and no other user "
+    "may run this Python: students' code would run as root. Install the package bubblewrap, or "
+    "grade as another user; --as-root grades all the same"
 )
 
 
@@ -33,6 +39,7 @@ def add(parts: Any) -> None:
     one.add_argument("--out", type=Path, default="grades.csv", help="the table of grades")
     one.add_argument("--roster", type=Path, help="the table (CSV) of those who got copies")
     one.add_argument("--workers", type=count, help="submissions at a time; as many as processors")
+    one.add_argument("--as-root", action="store_true", help="even if students' code runs as root")
     one = command(commands, "gradescope", run_gradescope, "write an autograder for Gradescope")
     one.add_argument("--to", type=Path, default="autograder.zip")
     one.add_argument("--pip", default="", help="more arguments for pip, as an index without CUDA")
@@ -93,10 +100,12 @@ def run_grade(options: argparse.Namespace) -> None:
     if not files:
         raise ValueError(f"{options.submissions}: there are no files in it")
     people = roster.read(options.roster) if options.roster else None
-    folder.claim(place, lab)
     program = sandbox.walls()
     if program is None:
+        if os.getuid() == 0 and not sandbox.open_to_all() and not options.as_root:
+            raise ValueError(AS_ROOT)
         print(NO_WALLS, file=sys.stderr)
+    folder.claim(place, lab)
     grader = grade.Grader(lab, folder.seed_of(place), program)
     rows = grade.grade(grader, files, place, options.workers)
     missing = roster.compare(rows, files, people)

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import zipfile
 
 import pytest
@@ -149,9 +150,40 @@ def test_without_bubblewrap_it_grades_too_and_warns(
 
     monkeypatch.setattr(sandbox, "walls", lambda: None)
     (tmp_path / "empty.ipynb").touch()
-    words = ["labs", "grade", "3", str(tmp_path), "--labs", str(root / "labs"), "--out"]
+    words = [
+        "labs",
+        "grade",
+        "3",
+        str(tmp_path),
+        "--labs",
+        str(root / "labs"),
+        "--as-root",
+        "--out",
+    ]
     assert not cli.main([*words, str(tmp_path / "out.csv")])
     assert "bubblewrap (bwrap) is not installed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("python", ["everybody's", "root's alone"])
+def test_as_root_and_without_walls_it_refuses_before_anything_is_written(
+    python, monkeypatch, tmp_path, root, capsys
+):
+    monkeypatch.setattr(sandbox, "walls", lambda: None)
+    monkeypatch.setattr(sandbox, "open_to_all", lambda: python == "everybody's")
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+
+    def begin(*_):
+        raise ValueError("it would begin now")
+
+    monkeypatch.setattr(grading, "grade", begin)
+    (tmp_path / "empty.ipynb").touch()
+    words = ["labs", "grade", "3", str(tmp_path), "--labs", str(root / "labs"), "--out"]
+    assert cli.main([*words, str(tmp_path / "out.csv")])
+    said = capsys.readouterr().err
+    assert ("students' code would run as root" in said) == (python == "root's alone")
+    assert (
+        ("it would begin now" in said) == (tmp_path / "out").exists() == (python != "root's alone")
+    )
 
 
 NAMED = {
