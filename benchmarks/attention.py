@@ -7,10 +7,12 @@ for the backward pass. The result goes to benchmarks/attention.json.
 """
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from timing import compare
+from timing import both_ways, compare
+from torch import Tensor
 from torch.nn import functional as F
 from torch.testing import assert_close
 
@@ -21,11 +23,11 @@ from attnbook.provenance import provenance, write
 H, D = 4, 32
 
 
-def kept(run) -> int:
+def kept(run: Callable[[], Tensor]) -> int:
     """Bytes that a forward pass keeps for its backward pass, tensors that were given included."""
-    storages = {}
+    storages: dict[int, int] = {}
 
-    def remember(tensor):
+    def remember(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         storages[storage.data_ptr()] = storage.nbytes()
         return tensor
@@ -40,19 +42,19 @@ def measure(T: int, budget: float) -> dict:
     """One length: times in ms, memory in MiB."""
     q, k, v = (torch.randn(1, H, T, D, requires_grad=True) for _ in range(3))
     mask = causal_mask(T)
-    forward = {
+    forward: dict[str, Callable[[], Tensor]] = {
         "attend": lambda: attend(q, k, v, mask)[0],
         "fused": lambda: F.scaled_dot_product_attention(q, k, v, attn_mask=mask),
     }
     assert_close(forward["attend"](), forward["fused"]())
-    steps = {name: lambda run=run: run().sum().backward() for name, run in forward.items()}
+    steps = {name: both_ways(run) for name, run in forward.items()}
     found = {"T": T, "heads": H, "D": D} | compare(steps, budget)
     for name, run in forward.items():
         found[name]["MiB"] = round(kept(run) / 2**20, 2)
     return found
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--lengths", type=int, nargs="+", default=[64, 128, 256, 512, 1024, 2048])
     parser.add_argument("--seconds", type=float, default=4.0, help="for each length")

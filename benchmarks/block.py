@@ -8,11 +8,12 @@ The result goes to benchmarks/block.json; a ratio is our time over torch's.
 """
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from timing import compare
-from torch import nn
+from timing import both_ways, compare
+from torch import Tensor, nn
 from torch.testing import assert_close
 
 from attnbook import device, patterns
@@ -25,7 +26,10 @@ from attnbook.provenance import provenance, write
 SIZES = [(8, 32, 64, 4), (8, 128, 128, 4), (4, 256, 256, 8), (2, 512, 512, 8), (1, 1024, 256, 8)]
 
 
-def both(way, width, heads):
+Way = type[PreNorm] | type[PostNorm]
+
+
+def both(way: Way, width: int, heads: int) -> tuple[Block, nn.TransformerEncoderLayer]:
     """Our block and torch's layer, with the same weights."""
     parts = (MultiHeadAttention(width, heads), MLP(width, 4 * width))
     ours = Block(*(way(part, LayerNorm(width)) for part in parts))
@@ -40,13 +44,13 @@ def both(way, width, heads):
     return ours, theirs
 
 
-def measure(way, causal, B, T, width, heads, budget) -> dict:
+def measure(way: Way, causal: bool, B: int, T: int, width: int, heads: int, budget: float) -> dict:
     """One size, one place of the norm, with or without a causal mask."""
     ours, theirs = both(way, width, heads)
     x = torch.randn(B, T, width)
     look = patterns.causal if causal else None
     hidden = ~causal_mask(T) if causal else None
-    forward = {
+    forward: dict[str, Callable[[], Tensor]] = {
         "attnbook": lambda: ours(x, look),
         "torch": lambda: theirs(x, hidden),
         "torch, is_causal": lambda: theirs(x, hidden, is_causal=True),
@@ -55,12 +59,12 @@ def measure(way, causal, B, T, width, heads, budget) -> dict:
         del forward["torch, is_causal"]
     for run in forward.values():
         assert_close(run(), forward["attnbook"]())
-    steps = {name: lambda run=run: run().sum().backward() for name, run in forward.items()}
+    steps = {name: both_ways(run) for name, run in forward.items()}
     size = {"B": B, "T": T, "width": width, "heads": heads}
     return {**size, "norm": way.__name__, "causal": causal} | compare(steps, budget)
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=6.0, help="for each case")
     parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))

@@ -19,12 +19,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
 import transformers
-from timing import compare
+from timing import Call, both_ways, compare
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.testing import assert_close
@@ -49,7 +50,6 @@ SIZES = [  # B, T, width, depth, heads
     (1, 1024, 256, 2, 4),
 ]
 WRITTEN = 64, 64  # tokens given, tokens written
-Call = Callable[[], object]
 
 
 def step(model: nn.Module, logits: Callable[[Tensor], Tensor], tokens: Tensor) -> Call:
@@ -72,8 +72,11 @@ def from_theirs(theirs: transformers.PreTrainedModel) -> nn.Module:
         return pretrained.load(folder)
 
 
-def hugging(config: transformers.PretrainedConfig) -> tuple[nn.Module, nn.Module]:
-    """Ours and theirs of one configuration, by torch's fused attention."""
+def hugging(config: transformers.PretrainedConfig) -> tuple[nn.Module, Any]:
+    """Ours and theirs of one configuration, by torch's fused attention.
+
+    Theirs is an `nn.Module` that writes, too: for that there is no type in transformers.
+    """
     config._attn_implementation = "sdpa"
     theirs = transformers.AutoModelForCausalLM.from_config(config).eval()
     return from_theirs(theirs).eval(), theirs
@@ -96,16 +99,21 @@ def llama_config(T: int, width: int, depth: int, heads: int) -> transformers.Lla
     )  # fmt: skip
 
 
+def logits_of(theirs: nn.Module) -> Callable[[Tensor], Tensor]:
+    """What a model of transformers says of tokens, without a cache."""
+    return lambda tokens: theirs(tokens, use_cache=False).logits
+
+
 def of_transformers(name: str, config: Callable, budget: float) -> Iterator[dict]:
     """GPT-2 or Llama of transformers: a training step at each size, and writing."""
     for B, T, width, depth, heads in SIZES:
         ours, theirs = hugging(config(T, width, depth, heads))
         tokens = torch.randint(V, (B, T + 1))
-        read = partial(theirs, use_cache=False)
-        assert_close(ours(tokens[:, :-1]), read(tokens[:, :-1]).logits, atol=1e-4, rtol=1e-4)
+        read = logits_of(theirs)
+        assert_close(ours(tokens[:, :-1]), read(tokens[:, :-1]), atol=1e-4, rtol=1e-4)
         runs = {
             "attnbook": step(ours, ours, tokens),
-            name: step(theirs, lambda x, read=read: read(x).logits, tokens),
+            name: step(theirs, read, tokens),
         }
         yield describe("training step", B, T, width, depth, heads) | compare(runs, budget)
     given, more = WRITTEN
@@ -149,8 +157,8 @@ def of_nanogpt(budget: float) -> Iterator[dict]:
         block, other = ours.body.blocks[0], theirs.transformer.h[0]
         assert_close(block(x, causal), other(x), atol=1e-4, rtol=1e-4)
         runs = {
-            "attnbook": lambda block=block, x=x: block(x, causal).sum().backward(),
-            "nanoGPT": lambda other=other, x=x: other(x).sum().backward(),
+            "attnbook": both_ways(partial(block, x, causal)),
+            "nanoGPT": both_ways(partial(other, x)),
         }
         yield describe("block", B, T, width, 1, heads) | compare(runs, budget)
         runs = {
@@ -190,8 +198,8 @@ def of_x_transformers(budget: float) -> Iterator[dict]:
         copy(theirs, ours)
         assert_close(ours(x, causal), theirs(x), atol=1e-4, rtol=1e-4)
         runs = {
-            "attnbook": lambda ours=ours, x=x: ours(x, causal).sum().backward(),
-            "x-transformers": lambda theirs=theirs, x=x: theirs(x).sum().backward(),
+            "attnbook": both_ways(partial(ours, x, causal)),
+            "x-transformers": both_ways(partial(theirs, x)),
         }
         yield describe("stack", B, T, width, depth, heads) | compare(runs, budget)
 
@@ -212,22 +220,23 @@ def of_blocks(T: int, width: int, depth: int, heads: int) -> LanguageModel:
     return LanguageModel(embed, Stack(blocks, LayerNorm(width, shift=False)), tied(embed))
 
 
-def in_order(model: nn.Module) -> Iterator[nn.Parameter]:
+def in_order(model: LanguageModel | Stack) -> Iterator[nn.Parameter]:
     """The weights in the order of computation: the embedding, norms and parts, the last norm."""
     if isinstance(model, LanguageModel):
         yield from model.embed.parameters()
-    body = getattr(model, "body", model)
-    for half in (half for block in body.blocks for half in (block.attention, block.feedforward)):
-        yield from (*half.norm.parameters(), *half.part.parameters())
+    body = model.body if isinstance(model, LanguageModel) else model
+    for block in body.blocks:
+        for name in ("attention.norm", "attention.part", "feedforward.norm", "feedforward.part"):
+            yield from block.get_submodule(name).parameters()
     yield from body.norm.parameters()
 
 
 @torch.no_grad()
-def copy(theirs: nn.Module, ours: nn.Module) -> None:
+def copy(theirs: nn.Module, ours: LanguageModel | Stack) -> None:
     """The weights of their model, which names them in the order of `in_order`."""
     given = list(theirs.parameters())
     for weight in in_order(ours):
-        rows = [given.pop(0)]
+        rows: list[Tensor] = [given.pop(0)]
         while len(weight) > sum(map(len, rows)):
             rows.append(given.pop(0))
         weight.copy_(torch.cat(rows))  # q, k and v are one map in ours

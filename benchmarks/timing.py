@@ -2,17 +2,26 @@
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+
+from torch import Tensor
+
+Call = Callable[[], object]
 
 
-def seconds(function: Callable[[], object]) -> float:
+def seconds(function: Call) -> float:
     """Processor time of one call: while the machine serves others the clock stands still."""
     start = time.process_time()
     function()
     return time.process_time() - start
 
 
-def compare(functions: dict[str, Callable[[], object]], budget: float, least: int = 11) -> dict:
+def both_ways(forward: Callable[[], Tensor]) -> Call:
+    """Forward, then backward from the sum of what comes out."""
+    return lambda: forward().sum().backward()
+
+
+def compare(functions: Mapping[str, Call], budget: float, least: int = 11) -> dict:
     """Call all in turn, again and again, for `budget` seconds or at least `least` rounds.
 
     For each the median and the least time in ms. For each after the first the ratio of the first's
@@ -20,10 +29,11 @@ def compare(functions: dict[str, Callable[[], object]], budget: float, least: in
     """
     for function in functions.values():
         function(), function()  # not counted
-    rounds, spent = [], 0.0
+    rounds: list[dict[str, float]] = []
+    spent = 0.0
     while spent < budget or len(rounds) < least:
         # Every other round backwards: nobody always follows the same neighbour.
-        order = list(functions) if len(rounds) % 2 else list(reversed(functions))
+        order = list(functions) if len(rounds) % 2 else list(functions)[::-1]
         taken = {name: seconds(functions[name]) for name in order}
         rounds.append(taken)
         spent += sum(taken.values())

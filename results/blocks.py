@@ -20,11 +20,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnbook import device, recipes
+from attnbook import device
 from attnbook.attention import MultiHeadAttention
 from attnbook.block import Block, PostNorm, PreNorm, Stack
 from attnbook.data import ring
 from attnbook.feedforward import MLP
+from attnbook.initial import initialise, xavier
 from attnbook.norms import LayerNorm
 from attnbook.positions import Sinusoidal
 from attnbook.provenance import provenance, write
@@ -85,7 +86,7 @@ def ablation(name: str, depth: int, seed: int, rate: float = RATE) -> float | No
     wrap, norm = VARIANTS[name]
     body = stack(wrap, norm, depth, width=32, heads=4)
     model = MaskedLanguageModel(Embed(10, 32, Sinusoidal(32)), body, nn.Linear(32, 10))
-    recipes.initialise(model, recipes.xavier, embedding_std=1.0)
+    initialise(model, xavier, embedding_std=1.0)
 
     def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
         return token_loss(model(batch[0]), batch[1])
@@ -175,7 +176,7 @@ def main() -> None:
             runs[key] = compute()
             write(partial, runs)
             print(key, runs[key], flush=True)
-    made = {"provenance": provenance(here)}
+    made: dict[str, Any] = {"provenance": provenance(here)}
     if before:  # what was there already was made then
         made["earlier"] = [*before.get("earlier", []), before["provenance"]]
     write(STORE, summary(runs) | {"runs": runs} | made)

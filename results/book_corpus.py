@@ -150,7 +150,7 @@ def main() -> None:
     ):
         corpus = text.load(name)
         more = collect(where, corpus.train, corpus.validation)
-        if name == "shakespeare":
+        if isinstance(more, tuple):
             more, left = more
             print(f"{len(more)} plays; not taken: {', '.join(left)}")
         whole = f"\n{END}\n".join([corpus.train.strip(), *more]) + f"\n{END}\n"

@@ -17,24 +17,27 @@ import json
 import shutil
 import time
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from book_corpus import DOCS, PLAYS
 from speedrun import ByProducts, scored
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnbook import device, quantised_file
 from attnbook.data import text
 from attnbook.data.repeats import repeats
 from attnbook.heads import watch
 from attnbook.models import FOLDER, BookModel, book_lm, load, nats_per_byte
-from attnbook.optimizers import muon_and_adamw
+from attnbook.optimizers import Together, muon_and_adamw
 from attnbook.provenance import provenance, write
 from attnbook.quantise import quantised
-from attnbook.train import parameters, token_loss, train
+from attnbook.train import History, parameters, token_loss, train
+from attnbook.training.plan import Schedule
 
 SPECIALS = ["<|pad|>", "<|end|>", "<|user|>", "<|book|>"]
 SIZES = {"V": 1024, "width": 256, "depth": 4, "heads": 4, "kv_heads": 2, "hidden": 640}
@@ -47,6 +50,8 @@ SOURCES = {
     name: f"https://github.com/{where}, commit {commit}"
     for name, (where, commit) in {"shakespeare": PLAYS, "python-docs": DOCS}.items()
 }
+Pair = tuple[Tensor, Tensor]  # tokens, and what follows each
+Sampler = Callable[[torch.Generator], Pair]
 CHECKED = 8000  # characters of python-docs' validation text that a test reads again
 
 
@@ -72,11 +77,11 @@ def encode(tokenizer: Tokenizer, passage: str) -> Tensor:
     return torch.tensor(tokenizer.encode(passage).ids)
 
 
-def loss(model, batch):
+def loss(model: nn.Module, batch: Pair) -> Tensor:
     return token_loss(model(batch[0]).float(), batch[1])
 
 
-def prepare(options):
+def prepare(options: argparse.Namespace) -> tuple[Tokenizer, Tensor, dict[str, str]]:
     options.work.mkdir(parents=True, exist_ok=True)
     tokenizer = tokenizer_of(options.work / "tokenizer.json", options.corpus)
     stored = options.work / "tokens.pt"
@@ -88,17 +93,25 @@ def prepare(options):
     return tokenizer, tokens, held_out
 
 
-def run(options, tokenizer, tokens, held_out, model, optimizer, **settings):
+def run(
+    options: argparse.Namespace,
+    tokenizer: Tokenizer,
+    tokens: Tensor,
+    held_out: dict[str, str],
+    model: nn.Module,
+    optimizer: Together,
+    **settings: Any,
+) -> History:
     """`train` with what both phases share, and a line in the log for each evaluation."""
     began = time.time()
 
-    def evaluate(model):
+    def evaluate(model: nn.Module) -> dict[str, float]:
         values = {
             name: nats_per_byte(model, tokenizer, passage[: options.characters])
             for name, passage in held_out.items()
         }
-        line = {"at": time.strftime("%H:%M:%S"), "elapsed": round(time.time() - began)}
-        line |= {"cpu": round(time.process_time())}
+        line: dict[str, Any] = {"at": time.strftime("%H:%M:%S")}
+        line |= {"elapsed": round(time.time() - began), "cpu": round(time.process_time())}
         line |= {name: round(value, 4) for name, value in values.items()}
         with open(options.work / f"{options.phase}.log", "a") as log:
             log.write(json.dumps(line) + "\n")
@@ -118,11 +131,11 @@ def run(options, tokenizer, tokens, held_out, model, optimizer, **settings):
     )
 
 
-def optimizer_of(model):
+def optimizer_of(model: nn.Module) -> Together:
     return muon_and_adamw(model, LR, REST, weight_decay=DECAY, precision=torch.bfloat16)
 
 
-def trunk(options):
+def trunk(options: argparse.Namespace) -> None:
     tokenizer, tokens, held_out = prepare(options)
     print(f"{len(tokens):,} tokens to train on", flush=True)
     torch.manual_seed(options.seed)
@@ -143,7 +156,7 @@ def trunk(options):
     print(f"{history.steps} steps, {history.seconds:.0f} s")
 
 
-def with_repeats(tokens: Tensor):
+def with_repeats(tokens: Tensor) -> Sampler:
     """Windows of text, and one row of random tokens that come again and again (`data.repeats`).
 
     Of that row only what is certain counts. In text alone, a model of this size has not learned in
@@ -152,7 +165,7 @@ def with_repeats(tokens: Tensor):
     passages = text.windows(tokens, T, B["finish"] - 1)
     again = repeats(1, T + 1, SIZES["V"], 8, 64)
 
-    def sample(generator):
+    def sample(generator: torch.Generator) -> Pair:
         inputs, targets = passages(generator)
         row, certain = again(generator)
         known = row[:, 1:].masked_fill(~certain, NO_TARGET)
@@ -161,17 +174,20 @@ def with_repeats(tokens: Tensor):
     return sample
 
 
-SAMPLERS = {"trunk": lambda tokens: text.windows(tokens, T, B["trunk"]), "finish": with_repeats}
+SAMPLERS: dict[str, Callable[[Tensor], Sampler]] = {
+    "trunk": lambda tokens: text.windows(tokens, T, B["trunk"]),
+    "finish": with_repeats,
+}
 
 
-def falling(file: Path, seconds: float):
+def falling(file: Path, seconds: float) -> Schedule:
     """A schedule: down to 0 in a straight line, by the clock: how fast a shared machine will be
     in the next hour nobody knows. `file` keeps when it began."""
     if not file.exists():
         file.write_text(str(time.time()))
     began = float(file.read_text())
 
-    def factor(step):
+    def factor(step: int) -> float:
         if step in (0, STEPS // 2, STEPS - 1):  # what a checkpoint compares a schedule by
             return 1.0
         return max(0.0, 1 - (time.time() - began) / seconds)
@@ -179,7 +195,7 @@ def falling(file: Path, seconds: float):
     return factor
 
 
-def finish(options):
+def finish(options: argparse.Namespace) -> None:
     tokenizer, tokens, held_out = prepare(options)
     model = book_lm(**SIZES)
     optimizer = optimizer_of(model)
@@ -230,7 +246,7 @@ def table_per_byte(corpus: Path, kappa: float = 8, longest: int = 6) -> dict[str
 
 
 @torch.no_grad()
-def induction(model, row: int = 48, B: int = 50) -> dict:
+def induction(model: nn.Module, row: int = 48, B: int = 50) -> dict:
     """Which heads look at what followed the same token before, as chapter 13 asks it.
 
     Rows of random tokens come twice; a head's score is its mean weight on the place after the
@@ -262,7 +278,8 @@ def rounded(scores: Tensor) -> list[list[float]]:
 
 def curve(work: Path) -> tuple[list[list], dict[str, int]]:
     """Held-out nats per byte on the way, [step, one for each text]; and the steps of each phase."""
-    found, steps = [], {}
+    found: list[list] = []
+    steps: dict[str, int] = {}
     for phase, file in (("trunk", "trunk-finished-from"), ("finish", "finish")):
         history = torch.load(work / f"{file}.pt", weights_only=True)["history"]
         before = sum(steps.values())
@@ -283,7 +300,7 @@ def seconds(work: Path) -> float:
     return total
 
 
-def ship(options):
+def ship(options: argparse.Namespace) -> None:
     """Round the weights, measure what is left of them, write them and their card."""
     tokenizer, tokens, held_out = prepare(options)
     model = book_lm(**SIZES)
@@ -296,7 +313,7 @@ def ship(options):
     quantised_file.save(quantised(model, bits=8), folder / "weights.safetensors")
     shutil.copy(options.work / "tokenizer.json", folder / "tokenizer.json")
     points, steps = curve(options.work)
-    card = {
+    card: dict[str, Any] = {
         "name": "book-lm",
         "what": "A small language model of Shakespeare's plays and Python's documentation",
         "sizes": SIZES,
@@ -345,7 +362,7 @@ def ship(options):
     print(json.dumps({k: card[k] for k in ("nats_per_byte", "bits_32", "table_of_counts")}))
 
 
-def once(path: Path, make) -> dict:
+def once(path: Path, make: Callable[[], dict]) -> dict:
     """What `make` returns; stored, because it takes minutes and stays as it is."""
     if not path.exists():
         write(path, make())
@@ -362,7 +379,7 @@ def samples(shipped: BookModel) -> dict[str, str]:
     return {start: shipped.write(start, 120, seed=0) for start in starts}
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("phase", choices=["trunk", "finish", "ship"])
     parser.add_argument("--corpus", type=Path, required=True)

@@ -12,17 +12,19 @@ command is given again; all files go to the folder `--work`.
 import argparse
 from functools import partial
 from pathlib import Path
+from typing import TypedDict
 
 import torch
 from images import accuracy, divided, loss
 from speedrun import ByProducts, scored
 from torch import Tensor, nn
 
-from attnbook import device, recipes
+from attnbook import device
 from attnbook.attention import MultiHeadAttention
 from attnbook.block import Block, PreNorm, Stack
 from attnbook.data import images
 from attnbook.feedforward import MLP
+from attnbook.initial import initialise, xavier
 from attnbook.norms import LayerNorm, QKNorm
 from attnbook.optimizers import muon_and_adamw
 from attnbook.positions import Learned
@@ -30,9 +32,26 @@ from attnbook.provenance import provenance, write
 from attnbook.train import parameters, train
 from attnbook.vit import ClassToken, Patches, VisionTransformer
 
+
+class Plan(TypedDict):
+    """How it is trained: what is stored with its sizes, its epochs and its seed."""
+
+    batch: int
+    lr: float
+    rest: float
+    weight_decay: float
+    warmup: float
+    smoothing: float
+    shift: int
+    flip: bool
+    images: int
+
+
 SIZES = {"patch": 4, "width": 192, "depth": 6, "heads": 3, "hidden": 576}
-PLAN = {"batch": 128, "lr": 0.005, "rest": 0.003, "weight_decay": 0.1, "warmup": 0.02}
-PLAN |= {"smoothing": 0.1, "shift": 4, "flip": True, "images": 45_000}
+PLAN: Plan = {
+    "batch": 128, "lr": 0.005, "rest": 0.003, "weight_decay": 0.1, "warmup": 0.02,
+    "smoothing": 0.1, "shift": 4, "flip": True, "images": 45_000,
+}  # fmt: skip
 
 
 def build(patch: int, width: int, depth: int, heads: int, hidden: int) -> VisionTransformer:
@@ -49,14 +68,14 @@ def build(patch: int, width: int, depth: int, heads: int, hidden: int) -> Vision
     body = Stack([block() for _ in range(depth)], LayerNorm(width))
     positions, to_class = Learned(P + pool.extra, width), nn.Linear(width, 10)
     model = VisionTransformer((32, 32), Patches(patch, width), pool, positions, body, to_class)
-    return recipes.initialise(model, zero_or_xavier)
+    return initialise(model, zero_or_xavier)
 
 
 def zero_or_xavier(name: str, weight: Tensor) -> None:
     if name.endswith(("to_out", "down", "to_class")):
         nn.init.zeros_(weight)
     else:
-        recipes.xavier(name, weight)
+        xavier(name, weight)
 
 
 def measure(options: argparse.Namespace) -> dict:
@@ -94,7 +113,7 @@ def measure(options: argparse.Namespace) -> dict:
     with torch.no_grad():
         tested = right(model, data.test, data.test_labels)
     return {
-        "config": SIZES | PLAN | {"epochs": options.epochs, "seed": options.seed},
+        "config": {**SIZES, **PLAN, "epochs": options.epochs, "seed": options.seed},
         "data": data.name,
         "parameters": parameters(model),
         "test_accuracy": round(tested, 4),

@@ -16,15 +16,17 @@ bracket is open.
 
 import itertools
 import json
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from attnbook import device
 from attnbook.data import text
-from attnbook.data.brackets import CHARACTERS, KINDS, brackets, closing
+from attnbook.data.brackets import CHARACTERS, KINDS, Batch, brackets, closing
 from attnbook.provenance import provenance, write
 from attnbook.recurrence.min_gru import MinGRU
 from attnbook.train import cosine, parameters, token_loss, train
@@ -33,7 +35,9 @@ STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "brackets.json
 TASKS = {"mixed": 0, "far": 30}  # the fewest letters in a bracket
 STEPS = 250
 RATES, TUNED_WITH, SEEDS = (0.003, 0.01, 0.03), 100, range(5)
-MODELS = {  # kind of layer, width, bias of the gate that keeps
+Kind = type[nn.RNN] | type[nn.LSTM] | type[MinGRU]
+# Kind of layer, width, bias of the gate that keeps.
+MODELS: dict[str, tuple[Kind, int, float | None]] = {
     "RNN": (nn.RNN, 92, None),
     "RNN, ReLU, U = I": (nn.RNN, 92, None),  # Le et al. 2015
     "LSTM": (nn.LSTM, 48, None),
@@ -41,56 +45,62 @@ MODELS = {  # kind of layer, width, bias of the gate that keeps
     "minGRU, gates open": (MinGRU, 77, 4.0),
 }
 WORK = [("mixed", "RNN"), ("mixed", "LSTM"), *(("far", name) for name in MODELS)]
+Model = Callable[[Tensor], Tensor]  # logits of the four at each place
 
 
 class Reader(nn.Module):
     """Embedding, one recurrent layer, logits of the four closing brackets."""
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         super().__init__()
         kind, width, bias = MODELS[name]
         self.embed, self.to_kind = nn.Embedding(len(CHARACTERS), width), nn.Linear(width, 4)
-        self.body = kind(width) if kind is MinGRU else kind(width, width, batch_first=True)
+        if issubclass(kind, MinGRU):
+            self.body: nn.Module = kind(width)
+        else:
+            self.body = kind(width, width, batch_first=True)
         if "ReLU" in name:
             self.body = nn.RNN(width, width, nonlinearity="relu", batch_first=True)
-            nn.init.eye_(self.body.weight_hh_l0)
+            nn.init.eye_(self.body.get_parameter("weight_hh_l0"))
         if bias is not None and kind is MinGRU:  # its z is the share that is replaced
-            nn.init.constant_(self.body.to_gate.bias, -bias)
+            nn.init.constant_(self.body.get_parameter("to_gate.bias"), -bias)
         elif bias is not None:  # the second block is the forget gate
-            nn.init.constant_(self.body.bias_ih_l0[width : 2 * width], bias)
+            nn.init.constant_(self.body.get_parameter("bias_ih_l0")[width : 2 * width], bias)
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         found = self.body(self.embed(x))
         return self.to_kind(found[0] if isinstance(found, tuple) else found)
 
 
 @cache
-def data(task):
+def data(task: str) -> tuple[Callable[[torch.Generator], Batch], Batch]:
     """A sampler of training batches, and a held-out batch of 300 windows."""
     docs, near = text.load("python-docs"), TASKS[task]
     held_out = brackets(docs.validation, near, B=300)(torch.Generator().manual_seed(99))
     return brackets(docs.train, near, B=32), held_out
 
 
-def answers(model, batch):
+def answers(model: Model, batch: Batch) -> tuple[Tensor, Tensor]:
     """Logits and kinds of the closing brackets."""
     where, _ = closing(batch)
     kinds = (batch[1][where][:, None] == KINDS[1]).long().argmax(-1)
     return model(batch[0])[where], kinds
 
 
-def loss(model, batch):
+def loss(model: Model, batch: Batch) -> Tensor:
     return token_loss(*answers(model, batch))
 
 
 @torch.no_grad()
-def closed(model, batch) -> float:
+def closed(model: Model, batch: Batch) -> float:
     """Share of closing brackets of which the kind is right."""
     logits, kinds = answers(model, batch)
     return round((logits.argmax(-1) == kinds).float().mean().item(), 4)
 
 
-def trained(task, name, rate, seed):
+def trained(
+    task: str, name: str, rate: float, seed: int
+) -> tuple[Reader, tuple[list[int], list[float]]]:
     """A model after training, and the share of brackets it closed on the way."""
     torch.manual_seed(seed)
     model = Reader(name)
@@ -110,7 +120,7 @@ def trained(task, name, rate, seed):
     return model.eval(), history.evaluated()
 
 
-def measure(task, name, rate, seed) -> dict:
+def measure(task: str, name: str, rate: float, seed: int) -> dict:
     model, (steps, shares) = trained(task, name, rate, seed)
     held_out = data(task)[1]
     with torch.no_grad():
@@ -123,7 +133,7 @@ def measure(task, name, rate, seed) -> dict:
     return found
 
 
-def above(values, inside) -> float:
+def above(values: Tensor, inside: Tensor) -> float:
     """The chance that a value inside is above one outside: the area under the ROC curve."""
     ranks = values.argsort().argsort().double() + 1
     n = int(inside.sum())
@@ -131,16 +141,17 @@ def above(values, inside) -> float:
 
 
 @torch.no_grad()
-def cell_states(model, x, cut=None):
+def cell_states(model: Reader, x: Tensor, cut: int | None = None) -> tuple[Tensor, Tensor]:
     """After each character: gates and state (3, B, T, width), and logits; unit `cut` is held at 0.
 
     The three are input gate, forget gate and cell state.
     """
-    body, h = model.body, torch.zeros(len(x), model.body.hidden_size)
-    c, states, shown = h, [], []
+    own = dict(model.body.named_parameters())
+    c = h = torch.zeros(len(x), own["weight_hh_l0"].shape[1])
+    states, shown = [], []
     for x_t in model.embed(x).unbind(1):
-        blocks = x_t @ body.weight_ih_l0.T + h @ body.weight_hh_l0.T
-        take, forget, new, reveal = (blocks + body.bias_ih_l0 + body.bias_hh_l0).chunk(4, -1)
+        blocks = x_t @ own["weight_ih_l0"].T + h @ own["weight_hh_l0"].T
+        take, forget, new, reveal = (blocks + own["bias_ih_l0"] + own["bias_hh_l0"]).chunk(4, -1)
         c = forget.sigmoid() * c + take.sigmoid() * new.tanh()
         if cut is not None:
             c = c.clone()
@@ -151,7 +162,7 @@ def cell_states(model, x, cut=None):
     return torch.stack(states, 2), model.to_kind(torch.stack(shown, 1))
 
 
-def most_telling(states, inside, kind) -> tuple[int, int, int]:
+def most_telling(states: Tensor, inside: Tensor, kind: Tensor) -> tuple[int, int, int]:
     """Unit, kind of bracket and sign of which the values inside stand highest above the others."""
     scores = {}
     for i, k in itertools.product(range(states.shape[2]), range(4)):
@@ -160,7 +171,12 @@ def most_telling(states, inside, kind) -> tuple[int, int, int]:
     return i, k, 1 if scores[best] > 0.5 else -1
 
 
-def unit(model, batch) -> dict:
+def without(model: Reader, cut: int) -> Model:
+    """What the model says while one unit is held at 0."""
+    return lambda x: cell_states(model, x, cut)[1]
+
+
+def unit(model: Reader, batch: Batch) -> dict:
     """The unit whose cell state says best of one kind that it is open, and not another kind.
 
     Unit and kind are chosen on one half of the windows and judged on the other. Also what the unit
@@ -178,9 +194,7 @@ def unit(model, batch) -> dict:
     half = len(x) // 2
     i, k, sign = most_telling(states[:half], inside[:half], kind[:half])
     values, right = states[half:, :, i][inside[half:]], kind[half:][inside[half:]] == KINDS[0, k]
-    cuts = [
-        closed(lambda x, u=u: cell_states(model, x, u)[1], batch) for u in range(states.shape[2])
-    ]
+    cuts = [closed(without(model, u), batch) for u in range(states.shape[2])]
     shown = parts[:, half : half + 3, :, i]
     return {
         "unit": i,
@@ -194,14 +208,14 @@ def unit(model, batch) -> dict:
     }
 
 
-def rounded(x) -> list[list[float]]:
+def rounded(x: Tensor) -> list[list[float]]:
     """Two decimals."""
     return [[round(v, 2) for v in row] for row in x.tolist()]
 
 
-def summary(runs) -> dict:
+def summary(runs: dict[str, Any]) -> dict:
     """What the chapter shows, from all the single runs."""
-    found = {"rates": {}, "closed": {}, "far": {}, "curves": {}}
+    found: dict[str, Any] = {"rates": {}, "closed": {}, "far": {}, "curves": {}}
     for task, name in WORK:
         rate = best_rate(runs, task, name)
         chosen = [runs[f"{task}/{name}/{rate}/{seed}"] for seed in SEEDS]
@@ -217,18 +231,18 @@ def summary(runs) -> dict:
     return found | {key: units[0][key] for key in ("text", "values", "gates")}
 
 
-def best_rate(runs, task, name) -> float:
+def best_rate(runs: dict[str, Any], task: str, name: str) -> float:
     """The learning rate with the lowest held-out loss."""
     return min(RATES, key=lambda rate: runs[f"{task}/{name}/{rate}/{TUNED_WITH}"]["loss"])
 
 
-def main():
+def main() -> None:
     torch.set_num_threads(1)
     here = device.choose(0)
     partial = Path(__file__).parent / "brackets.draft"
     runs = json.loads(partial.read_text()) if partial.exists() else {}
 
-    def run(task, name, rate, seed):
+    def run(task: str, name: str, rate: float, seed: int) -> None:
         key = f"{task}/{name}/{rate}/{seed}"
         if key not in runs:
             runs[key] = measure(task, name, rate, seed)

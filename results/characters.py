@@ -8,6 +8,7 @@ The result goes to results/characters/.
 import argparse
 import math
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -38,13 +39,14 @@ def measure(options: argparse.Namespace) -> dict:
     docs = text.load(options.corpus)
     encode, V = docs.characters.encode, len(docs.characters)
     sampler = text.windows(encode(docs.train), options.T, options.batch)
-    held_out = [part.to(here.device) for part in text.consecutive(encode(docs.validation), 128)]
+    x, y = text.consecutive(encode(docs.validation), 128)
+    held_out = x.to(here.device), y.to(here.device)
     schedule = cosine(options.steps, warmup=20, floor=0.01)
     plan = {"steps": options.steps, "lr": options.lr, "schedule": schedule}
     plan |= {"evaluate": lambda model: loss(model, held_out), "every": options.steps}
-    models = {}
+    models: dict[str, dict[str, Any]] = {}
     for name, (cell, width) in MODELS.items():
-        found = models[name] = {"width": width, "losses": [], "seconds": []}
+        found = models.setdefault(name, {"width": width, "losses": [], "seconds": []})
         for seed in options.seeds:
             torch.manual_seed(seed)
             model = language_model(cell, V, width).to(here.device)

@@ -12,15 +12,18 @@ their weights, in sixteen bits: they are what the reader of the chapter switches
 import argparse
 import base64
 import json
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from attnbook import device, seating
 from attnbook.attention import Attention, MultiHeadAttention
 from attnbook.block import PreNorm
-from attnbook.data.seats import DRINKS, C, most_common
+from attnbook.data.seats import DRINKS, C, most_common, tables
 from attnbook.projection import Projection, SigmoidGate
 from attnbook.provenance import provenance, write
 from attnbook.score import Score
@@ -31,51 +34,56 @@ SEEDS = range(5)
 SWITCHED = range(3)  # seeds whose weights are kept
 
 
-def deep():
+def deep() -> nn.Sequential:
     """A reader with one hidden layer."""
     return nn.Sequential(nn.Linear(32, 128), nn.ReLU(), nn.Linear(128, 2 * DRINKS))
 
 
-def four(score=None, gate=None):
+def four(score: Score | None = None, gate: nn.Module | None = None) -> nn.Sequential:
     """Four heads of eight channels with another part."""
     project, to_out = Projection(32, 4), nn.Linear(32, 32)
     return seating.build(4, attention=Attention(project, to_out, score=score, gate=gate))
 
 
-def shared(heads):
+def shared(heads: int) -> nn.Sequential:
     """All heads with one key and one value."""
     return seating.build(heads, attention=MultiHeadAttention(32, heads, kv_heads=1))
 
 
-def twins():
+def twins() -> nn.Sequential:
     """Two heads with equal weights."""
     model = seating.build(2)
-    qkv, out = model[1].to_qkv, model[1].to_out
+    weight, bias, out = (
+        model[1].get_parameter(name)
+        for name in ("project.to_qkv.weight", "project.to_qkv.bias", "to_out.weight")
+    )
     with torch.no_grad():
-        for p in (*qkv.weight.chunk(3), *qkv.bias.chunk(3), out.weight.T):
+        for p in (*weight.chunk(3), *bias.chunk(3), out.T):
             p[16:] = p[:16]
     return model
 
 
-def in_sequence(around):
+def in_sequence(around: bool) -> nn.Sequential:
     """Two attentions of one head each, one after the other."""
-    attentions = [MultiHeadAttention(32, 1) for _ in range(2)]
+    attentions: list[nn.Module] = [MultiHeadAttention(32, 1) for _ in range(2)]
     if around:
         attentions = [PreNorm(part, nn.Identity()) for part in attentions]
     return nn.Sequential(nn.Linear(C, 32), *attentions, nn.Linear(32, 2 * DRINKS))
 
 
 LONG = {"steps": 1200}
-STUDIES = {  # study: name of a model → what builds it, and how it is trained
-    "counts": {str(H): (lambda H=H: seating.build(H), {}) for H in (1, 2, 4, 8, 16, 32)},
+Made = tuple[Callable[[], nn.Sequential], dict[str, int]]
+# Study: name of a model → what builds it, and how it is trained.
+STUDIES: dict[str, dict[str, Made]] = {
+    "counts": {str(H): (partial(seating.build, H), {}) for H in (1, 2, 4, 8, 16, 32)},
     "controls": {
-        "1 head, longer": (lambda: seating.build(1), LONG),
-        "1 head, width 64": (lambda: seating.build(1, 64), {}),
+        "1 head, longer": (partial(seating.build, 1), LONG),
+        "1 head, width 64": (partial(seating.build, 1, 64), {}),
         "1 head, deep reader, longer": (lambda: seating.build(1, reader=deep()), LONG),
-        "16 heads of 2, longer": (lambda: seating.build(16), LONG),
+        "16 heads of 2, longer": (partial(seating.build, 16), LONG),
     },
     "widths": {
-        f"{H} of {D}": (lambda H=H, D=D: seating.build(H, D=D), {})
+        f"{H} of {D}": (partial(seating.build, H, D=D), {})
         for H, D in ((16, 4), (16, 8), (2, 2), (2, 4), (2, 8), (1, 64))
     },
     "parts": {
@@ -83,24 +91,26 @@ STUDIES = {  # study: name of a model → what builds it, and how it is trained
         "gate per head": (lambda: four(gate=SigmoidGate(32, 4)), {}),
     },
     "shared": {
-        "2 heads, 1 key": (lambda: shared(2), {}),
-        "4 heads, 1 key": (lambda: shared(4), {}),
+        "2 heads, 1 key": (partial(shared, 2), {}),
+        "4 heads, 1 key": (partial(shared, 4), {}),
     },
     "twins": {"twins": (twins, {})},
     "sequence": {
-        "plain": (lambda: in_sequence(around=False), {}),
-        "x + attention(x)": (lambda: in_sequence(around=True), {}),
+        "plain": (partial(in_sequence, around=False), {}),
+        "x + attention(x)": (partial(in_sequence, around=True), {}),
     },
 }
 
 
-def measure(study, name, seed) -> dict:
+def measure(study: str, name: str, seed: int) -> dict:
     """One run: what is right on the way, and where the trained heads look."""
     torch.manual_seed(seed)
     make, options = STUDIES[study][name]
     model = make()
     history = seating.fit(model, seed=seed, every=100, **options)
-    run = {what: [round(at[what], 4) for at in history] for what in ("left", "friend", "both")}
+    run: dict[str, Any] = {
+        what: [round(at[what], 4) for at in history] for what in ("left", "friend", "both")
+    }
     run["parameters"] = parameters(model)
     if study != "sequence":
         looks = seating.looks(model, seating.unseen()[0])
@@ -114,7 +124,7 @@ def measure(study, name, seed) -> dict:
 
 
 @torch.no_grad()
-def says_most_common(model) -> float:
+def says_most_common(model: nn.Module) -> float:
     """How often the model's answer for the friend is a drink that most people have."""
     x, _ = seating.unseen()
     said = model(x).unflatten(-1, (2, DRINKS))[..., 1, :].argmax(-1)
@@ -122,32 +132,32 @@ def says_most_common(model) -> float:
     return (counts.gather(1, said) == counts.amax(1, keepdim=True)).float().mean().item()
 
 
-def one_question(which, heads, seed) -> float:
+def one_question(which: int, heads: int, seed: int) -> float:
     """Right answers to one question, if it is the only one that is trained for; 400 steps."""
     torch.manual_seed(seed)
     model = seating.build(heads)
 
-    def loss(model, batch):
+    def loss(model: nn.Module, batch: seating.Batch) -> Tensor:
         return seating.loss(model, batch, [which])
 
-    options = {"steps": 400, "lr": 0.01, "schedule": cosine(400), "seed": seed, "progress": False}
-    train(model, seating.tables, loss, **options)
+    schedule = cosine(400)
+    train(model, tables, loss, steps=400, lr=0.01, schedule=schedule, seed=seed, progress=False)
     return round(seating.right(model, seating.unseen())[("left", "friend")[which]], 4)
 
 
-def work(only):
+def work(only: str | None) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Every run: its key in the file, and what computes it."""
     for study, models in STUDIES.items():
         if only in (None, study):
             for name in models:
                 for seed in SEEDS:
-                    yield f"{study}/{name}/{seed}", lambda a=(study, name, seed): measure(*a)
+                    yield f"{study}/{name}/{seed}", partial(measure, study, name, seed)
     if only in (None, "one question"):
         for which in (0, 1):
             for heads in (1, 8):
                 for seed in SEEDS:
                     key = f"one question/{('left', 'friend')[which]}/{heads}/{seed}"
-                    yield key, lambda a=(which, heads, seed): one_question(*a)
+                    yield key, partial(one_question, which, heads, seed)
 
 
 def baselines() -> dict:
@@ -161,7 +171,7 @@ def baselines() -> dict:
     }
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", choices=[*STUDIES, "one question"])
     only = parser.parse_args().only

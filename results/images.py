@@ -21,6 +21,7 @@ resumes where it was when the same command is given again.
 """
 
 import argparse
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,12 +30,14 @@ import torch
 from torch import Tensor, nn
 
 from attnbook import device, recipes, study
+from attnbook.block import Stack
 from attnbook.data import images
 from attnbook.feedforward import MLP
+from attnbook.initial import initialise, normal
 from attnbook.provenance import provenance
 from attnbook.study import Config
 from attnbook.train import cosine, parameters, token_loss, train
-from attnbook.vit import MeanPool
+from attnbook.vit import MeanPool, VisionTransformer
 
 SETTINGS = {
     "cpu": {"patch": 4, "width": 64, "hidden": 256, "heads": 4, "depth": 4}
@@ -46,13 +49,14 @@ PLAN = {"weight_decay": 0.05, "smoothing": 0.1, "warmup": 0.05, "floor": 0.01}
 PLAN |= {"shift": 4, "flip": True, "images": 45_000}
 
 
-def vit(config: Config) -> nn.Module:
+def vit(config: Config) -> VisionTransformer:
     """The recipe `vit` for images of 32 × 32, with the setting's hidden width, pooled by a mean."""
     sizes = {name: config[name] for name in ("patch", "width", "depth", "heads", "dropout")}
     model = recipes.vit((32, 32), classes=10, pool=MeanPool(), **sizes)
+    assert isinstance(model.body, Stack)
     for block in model.body.blocks:
-        block.feedforward.part = MLP(config["width"], config["hidden"], nn.GELU())
-    return recipes.initialise(model, recipes.normal)
+        block.get_submodule("feedforward").part = MLP(config["width"], config["hidden"], nn.GELU())
+    return initialise(model, normal)
 
 
 def cnn(config: Config) -> nn.Module:
@@ -81,7 +85,7 @@ def linear(config: Config) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 10))
 
 
-MODELS = {"vit": vit, "cnn": cnn, "linear": linear}
+MODELS: dict[str, Callable[[Config], nn.Module]] = {"vit": vit, "cnn": cnn, "linear": linear}
 
 
 def loss(model: nn.Module, batch: tuple[Tensor, Tensor], smoothing: float) -> Tensor:
@@ -106,9 +110,10 @@ def accuracy(
     return right / len(labels)
 
 
-def position_similarity(model: nn.Module) -> list[list[float]]:
+def position_similarity(model: VisionTransformer) -> list[list[float]]:
     """Mean cosine of two learned positions, by how many rows and columns they are apart."""
-    table, (rows, columns) = model.positions.table.detach().float().cpu(), model.grid
+    table = model.get_parameter("positions.table").detach().float().cpu()
+    rows, columns = model.grid
     unit = nn.functional.normalize(table, dim=-1).view(rows, columns, -1)
     return [
         [
@@ -117,6 +122,13 @@ def position_similarity(model: nn.Module) -> list[list[float]]:
         ]
         for r in range(rows)
     ]
+
+
+def similarity(model: nn.Module) -> dict:
+    """`position_similarity`, to be stored, of a model that has positions."""
+    if not isinstance(model, VisionTransformer):
+        return {}
+    return {"position_similarity": position_similarity(model)}
 
 
 def divided(data: images.Images, count: int) -> tuple[images.Images, tuple[Tensor, Tensor]]:
@@ -159,7 +171,7 @@ def measure(config: Config, checkpoint: Path) -> dict:
         "chance": 1 / len(data.classes),
         "test_accuracy": round(tested, 4),
         "validation": study.curve(history, epoch),
-        **({"position_similarity": position_similarity(model)} if config["model"] == "vit" else {}),
+        **similarity(model),
         "training_seconds": round(history.seconds),
         "provenance": provenance(here),
     }

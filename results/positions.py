@@ -16,16 +16,19 @@ Grid: say the value one row above, in a grid of 6 × 6, asked at 6 × 6 and at 1
 import argparse
 import itertools
 import json
+from collections.abc import Callable, Iterator
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from attnbook import device, frequencies
 from attnbook.attention import MultiHeadAttention
 from attnbook.block import Block, PreNorm, Stack
-from attnbook.data.programs import VALUES, V, programs
+from attnbook.data.programs import VALUES, Programs, V, programs
 from attnbook.feedforward import MLP
 from attnbook.norms import LayerNorm
 from attnbook.positions import (
@@ -37,9 +40,10 @@ from attnbook.positions import (
     sinusoidal_2d,
 )
 from attnbook.provenance import provenance, write
-from attnbook.rotary import Rotary, Rotary2d
+from attnbook.rotary import Rotary, Rotary2d, Rotate
+from attnbook.score import Relative
 from attnbook.train import cosine, token_loss, train
-from attnbook.transformer import Embed, LanguageModel, MaskedLanguageModel
+from attnbook.transformer import Embed, LanguageModel, MaskedLanguageModel, Positions
 
 STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "positions.json"
 WIDTH, HEADS, D = 32, 4, 8
@@ -49,31 +53,32 @@ SEEDS, TUNE = range(5), 9
 RATES = (0.003, 0.006, 0.012)
 EDGES = tuple(range(0, ASKED + 1, 16))  # right answers are counted by 16 positions
 SMALL, LARGE = 6, 10  # sides of the grid
+Runs = dict[str, Any]  # what is stored of each run, by its key
 
 
-def block(rotate=None, relative=None):
+def block(rotate: Rotate | None = None, relative: Relative | None = None) -> Block:
     """Attention and network, each behind its norm and with a residual connection."""
     attention = MultiHeadAttention(WIDTH, HEADS, rotate=rotate, relative=relative)
     mlp = MLP(WIDTH, 2 * WIDTH)
     return Block(PreNorm(attention, LayerNorm(WIDTH)), PreNorm(mlp, LayerNorm(WIDTH)))
 
 
-def model(*blocks, positions=None):
+def model(*blocks: Block, positions: Positions | None = None) -> LanguageModel:
     """A language model that says one of eight values at each position."""
     body = Stack([*(blocks or [block()])], LayerNorm(WIDTH))
     return LanguageModel(Embed(V, WIDTH, positions), body, nn.Linear(WIDTH, VALUES))
 
 
-def bias():
+def bias() -> RelativeBias:
     return RelativeBias(HEADS, buckets=16, limit=TRAINED, both_ways=False)
 
 
-def part_of_it():
+def part_of_it() -> Rotary:
     """Turns the two fast pairs and leaves the other four coordinates as they are."""
     return Rotary(D, frequencies=frequencies.frequencies(D)[:2])
 
 
-SCHEMES = {
+SCHEMES: dict[str, Callable[[], LanguageModel]] = {
     "no positions": model,
     "learned": lambda: model(positions=Learned(ASKED, WIDTH)),
     "sinusoidal": lambda: model(positions=Sinusoidal(WIDTH)),
@@ -97,22 +102,32 @@ STRETCHED = {
 }
 
 
-def answer_loss(model, batch):
+def answer_loss(model: nn.Module, batch: Programs) -> Tensor:
     tokens, answers, asked = batch
     return token_loss(model(tokens), answers, asked)
 
 
-def fit(scheme, task, rate, seed, steps=STEPS):
+def improve(
+    model: nn.Module, sampler: Callable[..., Programs], rate: float, seed: int, steps: int
+) -> None:
+    """Adam with a cosine; a fifteenth of the steps warms up."""
+    schedule = cosine(steps, steps // 15)
+    train(
+        model, sampler, answer_loss, steps=steps, lr=rate, schedule=schedule, seed=seed,
+        progress=False,
+    )  # fmt: skip
+
+
+def fit(scheme: str, task: str, rate: float, seed: int, steps: int = STEPS) -> LanguageModel:
     """A model of this scheme after its training at length 32."""
     torch.manual_seed(seed)
     found, sampler = SCHEMES[scheme](), programs(TRAINED, first=task == "first")
-    plan = {"steps": steps, "lr": rate, "schedule": cosine(steps, steps // 15)}
-    train(found, sampler, answer_loss, seed=seed, progress=False, **plan)
+    improve(found, sampler, rate, seed, steps)
     return found
 
 
 @torch.no_grad()
-def right(model, task, T, B=500):
+def right(model: nn.Module, task: str, T: int, B: int = 500) -> list[float]:
     """Share of right answers at each 16 positions of new programs."""
     given = programs(T, B, first=task == "first")(torch.Generator().manual_seed(99))
     tokens, answers, asked = given
@@ -121,20 +136,20 @@ def right(model, task, T, B=500):
     return [round(hit[:, p][asked[:, p]].float().mean().item(), 4) for p in parts]
 
 
-def tuning(scheme, task, rate, steps=STEPS):
+def tuning(scheme: str, task: str, rate: float, steps: int = STEPS) -> float:
     """Right answers at the trained length, with the seed that is used for nothing else."""
     return sum(right(fit(scheme, task, rate, TUNE, steps), task, TRAINED)) / 2
 
 
-def scheme_runs(scheme, task, rate, seed, steps=STEPS) -> dict:
+def scheme_runs(scheme: str, task: str, rate: float, seed: int, steps: int = STEPS) -> dict:
     """Right answers by position, and for rotary those with other speeds, too."""
     found = fit(scheme, task, rate, seed, steps)
     if scheme != "rotary":
         return {"right": right(found, task, ASKED)}
-    out = {"right": right(found, task, ASKED), "stretched": {}}
+    out: dict[str, Any] = {"right": right(found, task, ASKED), "stretched": {}}
     for name, make in STRETCHED.items():
         changed = deepcopy(found)
-        changed.body.blocks[0].attention.part.rotate = make()
+        changed.body.blocks[0].get_submodule("attention.part").rotate = make()
         before = right(changed, task, ASKED)
         sampler = programs(ASKED, 8, first=task == "first")
         train(
@@ -151,10 +166,10 @@ def scheme_runs(scheme, task, rate, seed, steps=STEPS) -> dict:
     return out
 
 
-def grids(side):
+def grids(side: int) -> Callable[..., Programs]:
     """Batches of 32 grids of numbers, and the number above each place."""
 
-    def task(generator, B=32):
+    def task(generator: torch.Generator, B: int = 32) -> Programs:
         x = torch.randint(VALUES, (B, side, side), generator=generator)
         above = x.roll(1, 1)
         below_first = torch.ones(B, side, side, dtype=torch.bool)
@@ -167,20 +182,23 @@ def grids(side):
 class Codes(nn.Module):
     """A table of vectors that is added, for any number of places."""
 
-    def __init__(self, table):
+    def __init__(self, table: Tensor) -> None:
         super().__init__()
         self.table = table
 
-    def forward(self, T, start=0):
+    def forward(self, T: int, start: int = 0) -> Tensor:
         return self.table[start : start + T]
 
+    def at(self, positions: Tensor) -> Tensor:
+        return self.table[positions]
 
-def reader(positions=None, rotate=None):
+
+def reader(positions: Positions | None = None, rotate: Rotate | None = None) -> MaskedLanguageModel:
     body = Stack([block(rotate)], LayerNorm(WIDTH))
     return MaskedLanguageModel(Embed(VALUES, WIDTH, positions), body, nn.Linear(WIDTH, VALUES))
 
 
-GRIDS = {
+GRIDS: dict[str, Callable[[], MaskedLanguageModel]] = {
     "table": lambda: reader(Codes(nn.Parameter(0.02 * torch.randn(SMALL**2, WIDTH)))),
     "sines of row and column": lambda: reader(Codes(sinusoidal_2d(SMALL, SMALL, WIDTH))),
     "rotary, numbered through": lambda: reader(rotate=Rotary(D)),
@@ -188,65 +206,66 @@ GRIDS = {
 }
 
 
-def enlarge(model, name):
+def enlarge(model: MaskedLanguageModel, name: str) -> MaskedLanguageModel:
     """The same model for the larger grid."""
     old, new = (SMALL, SMALL), (LARGE, LARGE)
     if name == "table":
-        model.embed.positions = Codes(resized(model.embed.positions.table.detach(), old, new))
+        table = model.get_parameter("embed.positions.table").detach()
+        model.embed.positions = Codes(resized(table, old, new))
     if name == "sines of row and column":
         model.embed.positions = Codes(sinusoidal_2d(LARGE, LARGE, WIDTH))
     if name == "rotary by row and column":
-        model.body.blocks[0].attention.part.rotate = Rotary2d(D, new)
+        model.body.blocks[0].get_submodule("attention.part").rotate = Rotary2d(D, new)
     return model
 
 
 @torch.no_grad()
-def seen(model, side):
+def seen(model: nn.Module, side: int) -> float:
     x, above, asked = grids(side)(torch.Generator().manual_seed(99), 500)
     return round((model(x).argmax(-1) == above)[asked].float().mean().item(), 4)
 
 
-def grid_run(name, rate, seed, steps=STEPS) -> list[float]:
+def grid_run(name: str, rate: float, seed: int, steps: int = STEPS) -> list[float]:
     """Share of right answers at 6 × 6 and at 10 × 10."""
     torch.manual_seed(seed)
     found = GRIDS[name]()
-    plan = {"steps": steps, "lr": rate, "schedule": cosine(steps, steps // 15)}
-    train(found, grids(SMALL), answer_loss, seed=seed, progress=False, **plan)
+    improve(found, grids(SMALL), rate, seed, steps)
     return [seen(found, SMALL), seen(enlarge(found, name), LARGE)]
 
 
-def best(runs, key, share) -> float:
+def best(runs: Runs, key: str, share: Callable[[Any], float]) -> float:
     """The learning rate with the most right answers at the size it was trained at."""
     return max(RATES, key=lambda rate: share(runs[f"{key}/{rate}/{TUNE}"]))
 
 
-def work(runs, steps=STEPS):
+def work(runs: Runs, steps: int = STEPS) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Every run: its key in the file, and what computes it; rates first, then the seeds."""
     for task, scheme in itertools.product(TASKS, SCHEMES):
         for rate in RATES:
-            yield f"{task}/{scheme}/{rate}/{TUNE}", lambda a=(scheme, task, rate): tuning(*a, steps)
+            yield f"{task}/{scheme}/{rate}/{TUNE}", partial(tuning, scheme, task, rate, steps)
         rate = best(runs, f"{task}/{scheme}", float)
         for seed in SEEDS:
-            yield (
-                f"{task}/{scheme}/{rate}/{seed}",
-                lambda a=(scheme, task, rate, seed): scheme_runs(*a, steps),
-            )
+            key = f"{task}/{scheme}/{rate}/{seed}"
+            yield key, partial(scheme_runs, scheme, task, rate, seed, steps)
     for name in GRIDS:
         for rate in RATES:
-            yield f"grid/{name}/{rate}/{TUNE}", lambda a=(name, rate, TUNE): grid_run(*a, steps)
+            yield f"grid/{name}/{rate}/{TUNE}", partial(grid_run, name, rate, TUNE, steps)
         rate = best(runs, f"grid/{name}", lambda pair: pair[0])
         for seed in SEEDS:
-            yield f"grid/{name}/{rate}/{seed}", lambda a=(name, rate, seed): grid_run(*a, steps)
+            yield f"grid/{name}/{rate}/{seed}", partial(grid_run, name, rate, seed, steps)
 
 
-def summary(runs) -> dict:
+def summary(runs: Runs) -> dict:
     """What the chapter shows, from all the single runs."""
-    rates = {
+    rates: dict[str, dict[str, float]] = {
         task: {scheme: best(runs, f"{task}/{scheme}", float) for scheme in SCHEMES}
         for task in TASKS
     }
     rates["grid"] = {name: best(runs, f"grid/{name}", lambda pair: pair[0]) for name in GRIDS}
-    of = lambda task, name: [runs[f"{task}/{name}/{rates[task][name]}/{s}"] for s in SEEDS]  # noqa: E731
+
+    def of(task: str, name: str) -> list[Any]:
+        return [runs[f"{task}/{name}/{rates[task][name]}/{seed}"] for seed in SEEDS]
+
     found = {
         task: {scheme: [run["right"] for run in of(task, scheme)] for scheme in SCHEMES}
         for task in TASKS
@@ -265,22 +284,22 @@ def summary(runs) -> dict:
     return {"right": found, "stretched": stretched, "grid": grid, "rates": rates}
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=STORE)
     parser.add_argument("--steps", type=int, default=STEPS)
     given = parser.parse_args()
     torch.set_num_threads(1)
     here = device.choose(0)
-    partial = Path(__file__).parent / f"{given.out.stem}.draft"
-    runs = json.loads(partial.read_text()) if partial.exists() else {}
+    draft = Path(__file__).parent / f"{given.out.stem}.draft"
+    runs = json.loads(draft.read_text()) if draft.exists() else {}
     for key, compute in work(runs, given.steps):
         if key not in runs:
             runs[key] = compute()
-            write(partial, runs)
+            write(draft, runs)
             print(key, runs[key], flush=True)
     write(given.out, summary(runs) | {"runs": runs, "provenance": provenance(here)})
-    partial.unlink()
+    draft.unlink()
 
 
 if __name__ == "__main__":

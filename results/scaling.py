@@ -34,6 +34,7 @@ from attnbook.recurrent import LSTMCell, language_model
 from attnbook.recurrent_logits import Logits
 from attnbook.study import Config, adamw, held_out_loss, next_token_loss
 from attnbook.train import cosine, parameters, train
+from attnbook.transformer import LanguageModel
 
 WIDTHS = (6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
 LSTM_WIDTHS = (12, 20, 32, 52, 84, 136)
@@ -61,7 +62,7 @@ def settings(
     return config | ({"cell": cell, "depth": 1} if cell else {})
 
 
-def build(config: Config, V: int) -> nn.Module:
+def build(config: Config, V: int) -> LanguageModel | Logits:
     """The recipe `llama` in this width, or a recurrent network."""
     width = config["width"]
     if "cell" in config:

@@ -32,30 +32,66 @@ import time
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from typing import Any, TypedDict, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from attnbook import device
 from attnbook.attention import Attention, MultiHeadAttention
 from attnbook.block import Block, PreNorm, Stack
 from attnbook.data import registry, text
 from attnbook.feedforward import SwiGLU
-from attnbook.masks import table_of
+from attnbook.initial import Matrix, initialise, tied
+from attnbook.masks import Mask, Places, table_of
 from attnbook.norms import QKNorm, RMSNorm
 from attnbook.optimizers import Muon, Together, fused_rows, kinds
 from attnbook.positions import Rotary
 from attnbook.provenance import provenance, write
-from attnbook.recipes import gpt2, initialise, tied
+from attnbook.recipes import gpt2
 from attnbook.score import Score, shared
 from attnbook.train import cosine, parameters, token_loss, train
+from attnbook.training.plan import Schedule
 from attnbook.transformer import Embed, LanguageModel
 
-CONFIG = {"width": 128, "depth": 4, "heads": 4, "T": 64, "batch": 12, "warmup": 0.05}
-BASE = {"block": "gpt2", "optimizer": "AdamW", "lr": 1e-3, "schedule": "cosine to 0.1"}
-BASE |= {"head": "tied", "qk_norm": False, "outputs": "xavier", "table": None}
-BASE |= {"bits": 32, "convolution": False, "steps": 240}
-LADDER = {
+Model = TypeVar("Model", bound=nn.Module)
+
+
+class Setting(TypedDict):
+    """What all rungs have in common."""
+
+    width: int
+    depth: int
+    heads: int
+    T: int
+    batch: int
+    warmup: float
+
+
+class Parts(TypedDict, total=False):
+    """The choices of a rung, or those that it changes; `rest` is the rate of what Muon leaves."""
+
+    block: str
+    optimizer: str
+    lr: float
+    schedule: str
+    head: str
+    qk_norm: bool
+    outputs: str
+    table: float | None
+    bits: int
+    convolution: bool
+    steps: int
+    rest: float
+
+
+CONFIG: Setting = {"width": 128, "depth": 4, "heads": 4, "T": 64, "batch": 12, "warmup": 0.05}
+BASE: Parts = {
+    "block": "gpt2", "optimizer": "AdamW", "lr": 1e-3, "schedule": "cosine to 0.1",
+    "head": "tied", "qk_norm": False, "outputs": "xavier", "table": None,
+    "bits": 32, "convolution": False, "steps": 240,
+}  # fmt: skip
+LADDER: dict[str, Parts] = {
     "nanoGPT's recipe": {},
     "a larger rate": {"lr": 3e-3},
     "down to 0": {"schedule": "linear to 0"},
@@ -79,11 +115,11 @@ class ShortConvolution(nn.Module):
     Before queries, keys and values are made, as in the delta-rule models (Yang et al. 2024).
     """
 
-    def __init__(self, width: int, reach: int = 3):
+    def __init__(self, width: int, reach: int = 3) -> None:
         super().__init__()
         self.taps = nn.Parameter(torch.zeros(reach, width))
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         earlier = nn.functional.pad(x, (0, 0, len(self.taps), 0)).unfold(1, x.shape[1], 1)
         shifted = [earlier[:, len(self.taps) - back].mT for back in range(1, len(self.taps) + 1)]
         return x + sum(tap * each for tap, each in zip(self.taps, shifted, strict=True))
@@ -93,7 +129,9 @@ class ByProducts(Score):
     """Attention as its formula says. In 16 bits a CPU is several times as fast with it as with
     torch's kernel that never stores the weights."""
 
-    def fused(self, q, k, v, mask, at, dropout=0.0):
+    def fused(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, at: Places, dropout: float = 0.0
+    ) -> Tensor:
         B, H, Tq, D = q.shape
         table = None if mask is None else table_of(mask, at)
         floor = v.new_zeros(Tq, k.shape[2])
@@ -104,7 +142,7 @@ class ByProducts(Score):
         return (scores.softmax(-1, dtype=v.dtype) @ v).unflatten(0, (B, H))
 
 
-def scored(model, score):
+def scored(model: Model, score: Score) -> Model:
     """The model, with this `score` in all its attention layers."""
     for part in model.modules():
         if isinstance(part, Attention):
@@ -112,12 +150,12 @@ def scored(model, score):
     return model
 
 
-def started(parts):
+def started(parts: Parts) -> Matrix:
     """`matrix(name, weight)` of the variant for `initialise`."""
     zero = [] if parts["outputs"] == "xavier" else ["to_out", "down"]
     zero += ["to_vocab"] if parts["head"] == "zero" else []
 
-    def matrix(name, weight):
+    def matrix(name: str, weight: Tensor) -> None:
         if name.endswith(tuple(zero or ["no map"])):
             nn.init.zeros_(weight)
         else:
@@ -126,21 +164,20 @@ def started(parts):
     return matrix
 
 
-def build(parts, V, hidden=None):
+def build(parts: Parts, V: int, hidden: int | None = None) -> LanguageModel:
     """The variant's model, with the hidden width that makes it as large as nanoGPT's."""
-    width, depth, heads = (CONFIG[name] for name in ("width", "depth", "heads"))
+    width, depth, heads = CONFIG["width"], CONFIG["depth"], CONFIG["heads"]
     if parts["block"] == "gpt2":
         return gpt2(V, CONFIG["T"], width, depth, heads, dropout=0.0, bias=False)
-    hidden = hidden or equal_hidden(parts, V)
-    D = width // heads
+    inner, D = hidden or equal_hidden(parts, V), width // heads
 
-    def block():
+    def block() -> Block:
         rotate = QKNorm(RMSNorm(D), Rotary(D)) if parts["qk_norm"] else Rotary(D)
         part = MultiHeadAttention(width, heads, rotate=rotate, bias=False)
-        norm = RMSNorm(width)
+        norm: nn.Module = RMSNorm(width)
         if parts["convolution"]:
             norm = nn.Sequential(norm, ShortConvolution(width))
-        return Block(PreNorm(part, norm), PreNorm(SwiGLU(width, hidden), RMSNorm(width)))
+        return Block(PreNorm(part, norm), PreNorm(SwiGLU(width, inner), RMSNorm(width)))
 
     own = parts["head"] == "zero"
     embed = Embed(V, width, scale=1.0 if own else math.sqrt(width))
@@ -150,7 +187,7 @@ def build(parts, V, hidden=None):
     return initialise(model, started(parts), 1.0 if own else width**-0.5)
 
 
-def equal_hidden(parts, V) -> int:
+def equal_hidden(parts: Parts, V: int) -> int:
     """The hidden width with which the model has as many parameters as nanoGPT's, or nearly."""
     with torch.device("meta"):
         goal = parameters(build(BASE, V))
@@ -158,7 +195,7 @@ def equal_hidden(parts, V) -> int:
     return 1 + round((goal - one) / (two - one))
 
 
-def optimizer(parts, model):
+def optimizer(parts: Parts, model: nn.Module) -> torch.optim.Optimizer:
     """AdamW for all weights, as nanoGPT has it, or for what Muon does not serve."""
     found = kinds(model)
     if parts["optimizer"] == "AdamW":
@@ -166,32 +203,33 @@ def optimizer(parts, model):
         rest = [w for w in model.parameters() if w.dim() < 2]
         groups = [{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}]
         return torch.optim.AdamW(groups, lr=parts["lr"], betas=(0.9, 0.99))
-    cuts, by_rows = fused_rows(model), {}
+    cuts = fused_rows(model)
+    by_rows: dict[tuple[int, ...] | None, list[Tensor]] = {}
     for weight in found["matrices"]:
         by_rows.setdefault(cuts.get(id(weight)), []).append(weight)
-    groups = [{"params": weights, "rows": rows} for rows, weights in by_rows.items()]
+    matrices = [{"params": weights, "rows": rows} for rows, weights in by_rows.items()]
     taps = [w for name, w in model.named_parameters() if name.endswith("taps")]
     mine = {id(w) for w in taps}
     tables = [w for w in found["embeddings"] if id(w) not in mine]
-    others = [{"params": found["gains"] + found["head"] + taps}]
+    others: list[dict[str, Any]] = [{"params": found["gains"] + found["head"] + taps}]
     others += [{"params": tables, "lr": parts["table"] or parts["rest"]}]
     adamw = torch.optim.AdamW(others, lr=parts["rest"], betas=(0.9, 0.95), weight_decay=0.0)
-    return Together(Muon(groups, lr=parts["lr"], precision=torch.bfloat16), adamw)
+    return Together(Muon(matrices, lr=parts["lr"], precision=torch.bfloat16), adamw)
 
 
-def schedule(parts, steps):
+def schedule(parts: Parts, steps: int) -> Schedule:
     warmup = round(CONFIG["warmup"] * steps)
     if parts["schedule"] == "cosine to 0.1":
         return cosine(steps, warmup, 0.1)
     return lambda step: min((step + 1) / warmup, (steps - step) / (steps - warmup))
 
 
-def loss(model, batch):
+def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
     return token_loss(model(batch[0]).float(), batch[1])
 
 
 @torch.no_grad()
-def held_out_loss(model, windows):
+def held_out_loss(model: nn.Module, windows: tuple[Tensor, Tensor]) -> float:
     """Mean cross-entropy over all windows, in nats."""
     pairs = zip(*(part.split(128) for part in windows), strict=True)
     return sum(loss(model, pair).item() * len(pair[0]) for pair in pairs) / len(windows[0])
@@ -200,14 +238,15 @@ def held_out_loss(model, windows):
 class Clock:
     """The CPU seconds of training: those of the evaluations in between are not counted."""
 
-    def __init__(self, windows, every=8):
-        self.part = tuple(each[::every] for each in windows)
-        self.spent, self.began, self.curve = 0.0, time.process_time(), []
+    def __init__(self, windows: tuple[Tensor, Tensor], every: int = 8) -> None:
+        self.part = windows[0][::every], windows[1][::every]
+        self.spent, self.began = 0.0, time.process_time()
+        self.curve: list[tuple[float, float]] = []
 
-    def seconds(self):
+    def seconds(self) -> float:
         return time.process_time() - self.began - self.spent
 
-    def evaluate(self, model):
+    def evaluate(self, model: nn.Module) -> float:
         now = time.process_time()
         at = self.seconds()
         value = held_out_loss(model, self.part)
@@ -216,7 +255,7 @@ class Clock:
         return value
 
 
-def measure(parts, seed, times) -> dict:
+def measure(parts: Parts, seed: int, times: int) -> dict:
     """One run: its CPU seconds, its loss on the whole tenth, and an eighth of it on the way."""
     corpus = text.load("shakespeare")
     encode = corpus.characters.encode
@@ -237,14 +276,15 @@ def measure(parts, seed, times) -> dict:
     )  # fmt: skip
     seconds = clock.seconds()
     scored(model.eval(), Score())
-    found = {"seed": seed, "steps": steps, "cpu_seconds": round(seconds, 2)}
+    found: dict[str, Any] = {"seed": seed, "steps": steps, "cpu_seconds": round(seconds, 2)}
     found |= {"validation_loss": round(held_out_loss(model, held_out), 4), "curve": clock.curve}
     return found | {"parameters": parameters(model)}
 
 
-def variants() -> dict[str, dict]:
+def variants() -> dict[str, Parts]:
     """Each rung with all changes up to it."""
-    found, parts = {}, BASE
+    found: dict[str, Parts] = {}
+    parts = BASE
     for name, change in LADDER.items():
         parts = parts | change
         found[name] = parts
@@ -256,14 +296,15 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower().replace("'s", ""))
 
 
-def climb(options):
+def climb(options: argparse.Namespace) -> None:
     here = device.choose(0)
     for number, (name, parts) in enumerate(variants().items()):
         if options.only and not any(part in name for part in options.only):
             continue
         suffix = "" if options.times == 1 else f".times{options.times}"
         path = options.out / f"{number:02}-{slug(name)}{suffix}.json"
-        result = {"rung": name, "config": CONFIG | parts | {"times": options.times}, "runs": []}
+        config = {**CONFIG, **parts, "times": options.times}
+        result: dict[str, Any] = {"rung": name, "config": config, "runs": []}
         if path.exists():
             there = json.loads(path.read_text())
             if there["config"] != result["config"]:
@@ -281,7 +322,7 @@ def climb(options):
         print(f"{name}: {statistics.mean(values):.3f} ({len(values)} seeds)", flush=True)
 
 
-def nanogpt(options):
+def nanogpt(options: argparse.Namespace) -> None:
     """nanoGPT's own training on one thread, and its model's loss on the whole tenth."""
     folder, here = options.nanogpt.resolve(), device.choose(0)
     data, out = folder / "data/shakespeare_char", folder / "out-shakespeare-char"
@@ -305,9 +346,9 @@ def nanogpt(options):
     model.load_state_dict(found["model"])
     corpus = text.load("shakespeare")
     windows = text.consecutive(corpus.characters.encode(corpus.validation), CONFIG["T"])
-    windows = [each.split(128) for each in windows]
+    parts = [each.split(128) for each in windows]
     with torch.no_grad():
-        sums = [model(x, y)[1].item() * len(x) for x, y in zip(*windows, strict=True)]
+        sums = [model(x, y)[1].item() * len(x) for x, y in zip(*parts, strict=True)]
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True
     ).stdout.strip()
@@ -316,7 +357,7 @@ def nanogpt(options):
         "nanogpt_commit": commit,
         "cpu_seconds": round(seconds, 1),
         "best_estimate": round(float(found["best_val_loss"]), 4),
-        "validation_loss": round(sum(sums) / sum(map(len, windows[0])), 4),
+        "validation_loss": round(sum(sums) / len(windows[0]), 4),
         "parameters": parameters(model),
         "provenance": provenance(here),
     }
@@ -334,7 +375,7 @@ def arguments() -> argparse.ArgumentParser:
     return parser
 
 
-def main():
+def main() -> None:
     options = arguments().parse_args()
     torch.set_num_threads(1)
     nanogpt(options) if options.nanogpt else climb(options)

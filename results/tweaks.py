@@ -32,10 +32,11 @@ from torch import Tensor, nn
 from attnbook import device, study
 from attnbook.attention import MultiHeadAttention
 from attnbook.block import Block, PostNorm, PreNorm, Stack
+from attnbook.cache import KVCache
 from attnbook.data import text
 from attnbook.device import Here
 from attnbook.efficient.latent import LatentAttention
-from attnbook.efficient.sparse import Sparse, local
+from attnbook.efficient.sparse import Sparse
 from attnbook.feedforward import (
     MLP,
     MixtureOfExperts,
@@ -45,16 +46,17 @@ from attnbook.feedforward import (
     expert_shares,
 )
 from attnbook.heads import watch
+from attnbook.initial import initialise, normal, tied, xavier
 from attnbook.norms import LayerNorm, QKNorm, RMSNorm
+from attnbook.patterns import local
 from attnbook.positions import Alibi, Rotary, Sinusoidal
 from attnbook.provenance import provenance, write
-from attnbook.recipes import initialise, normal, tied, xavier
 from attnbook.study import Config
 from attnbook.train import NonFiniteLoss, cosine, parameters, token_loss, train
 from attnbook.transformer import Embed, LanguageModel
 
 Parts = dict[str, Any]  # the choices of a variant, by name
-Runs = dict[str, Any]  # what was stored of each run, by its key
+Runs = list[dict[str, Any]]  # what was stored of each run
 CONFIG: Config = {"width": 48, "depth": 3, "heads": 4, "T": 64, "batch": 16, "steps": 400}
 CONFIG |= {"warmup": 40, "floor": 0.1, "betas": [0.9, 0.98], "clip": 1.0}
 CONFIG |= {"rates": [2e-3, 5e-3, 1.25e-2], "seeds": [1, 2, 3], "longer": [128, 256]}
@@ -150,7 +152,7 @@ def assemble(changes: Sequence[str], config: Config, V: int, hidden: int) -> Lan
     return initialise(model, normal) if small else initialise(model, xavier, width**-0.5)
 
 
-def parts_of(changes: Sequence[str]) -> dict:
+def parts_of(changes: Sequence[str]) -> Parts:
     parts = dict(BASE)
     for name in changes:
         parts |= CHANGES[name]
@@ -182,12 +184,14 @@ def loss(model: nn.Module, batch: tuple[Tensor, Tensor], balance: float = 0.0) -
 
 
 @torch.no_grad()
-def cache_bytes(model: nn.Module, config: Config) -> int:
+def cache_bytes(model: LanguageModel, config: Config) -> int:
     """What all layers together keep of one token, counted in the caches after reading some."""
     caches = model.caches()
     model(torch.zeros(1, 5, dtype=torch.long), caches)
-    kept = [part for cache in caches for part in (cache.keys, cache.values)]
-    return sum(part.element_size() * part.shape[1] * part.shape[3] for part in kept)
+    kept = [(cache.keys, cache.values) for cache in caches if isinstance(cache, KVCache)]
+    assert len(kept) == len(caches)
+    parts = [part for pair in kept for part in pair if part is not None]
+    return sum(part.element_size() * part.shape[1] * part.shape[3] for part in parts)
 
 
 @torch.no_grad()
@@ -213,7 +217,8 @@ def one_run(changes: Sequence[str], config: Config, lr: float, seed: int, here: 
     held_out = encode(corpus.validation)
     middle = len(held_out) // 2
     optimizer = torch.optim.Adam(model.parameters(), lr=lr, betas=tuple(config["betas"]))
-    began, run = time.process_time(), {"lr": lr, "seed": seed}
+    run: dict[str, Any] = {"lr": lr, "seed": seed}
+    began = time.process_time()
     try:
         train(
             model,
@@ -238,8 +243,7 @@ def one_run(changes: Sequence[str], config: Config, lr: float, seed: int, here: 
     run |= {name: held_out_loss(part, T) for name, part in halves.items()}
     for longer in config["longer"]:
         run[f"report at {longer}"] = held_out_loss(halves["report"], longer)
-    inputs, _ = text.consecutive(halves["report"], T)
-    run["expert shares"] = shares(model, inputs.to(here.device))
+    run["expert shares"] = shares(model, text.consecutive(halves["report"], T)[0].to(here.device))
     on_cpu = here.device.type == "cpu"
     return run | {"cpu_seconds_per_step": round(spent / config["steps"], 5) if on_cpu else None}
 

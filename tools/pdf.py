@@ -11,16 +11,22 @@ import os
 import re
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import closing, nullcontext
 from datetime import date
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import yaml
+from bs4 import Tag
 from chromium import browser, say, site_of
 from join import joined
 from paper import Paper
 from toc import pages as all_pages
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 ROOT = Path(__file__).parents[1]
 STYLES = (
@@ -46,9 +52,10 @@ FILL = """at => document.querySelectorAll(".contents .at").forEach(node => {
     node.textContent = at[node.dataset.of] ?? "000"
 })"""
 COUNT = "document.querySelectorAll('mjx-container').length"
+Heading = tuple[int, str, str]  # level, id, text
 
 
-def book(root=ROOT):
+def book(root: Path = ROOT) -> list[str]:
     """The pages of the printed book, in order."""
     found = all_pages(root)
     chapters = [page for page in found if re.match(r"book/\d\d-", page)]
@@ -57,7 +64,7 @@ def book(root=ROOT):
     )
 
 
-def headings(body):
+def headings(body: Tag) -> Iterator[Heading]:
     """(level, id, text) of the headings that the contents list: of the page, and its sections."""
     for node in body.select("h1, section > section > h2"):
         section = node.find_parent("section")  # it may begin at the end of the page before
@@ -65,7 +72,7 @@ def headings(body):
         yield int(node.name[1]), at, " ".join(node.get_text(" ", strip=True).split())
 
 
-def cover(words):
+def cover(words: dict[str, str]) -> str:
     """The title page."""
     sys.path.insert(0, str(ROOT / "book/_ext"))
     from glyphs import GLYPHS, glyph
@@ -79,7 +86,7 @@ def cover(words):
     )
 
 
-def contents(listed):
+def contents(listed: list[Heading]) -> str:
     """The list of contents, with room for the number of each page."""
     lines = []
     for level, target, text in listed:
@@ -91,16 +98,15 @@ def contents(listed):
     return f'<section class="contents"><h1>Contents</h1><ol>{"".join(lines)}</ol></section>'
 
 
-def document(site, bodies, listed, words):
+def document(site: Path, bodies: list[str], listed: list[Heading], words: dict[str, str]) -> str:
     """The whole as HTML."""
     sheets = [file for name in STYLES for file in sorted((site / "_static").glob(name))]
     styles = [*sorted((site / "_static/styles").glob("*.css")), *sheets, ROOT / "tools/print.css"]
     links = "".join(f'<link rel="stylesheet" href="{path.as_uri()}"/>' for path in styles)
     mathjax = (site / "_static/mathjax/startup.js").as_uri()
     kinds = "tex2jax_process|mathjax_process|math|output_area"
-    options = {"processHtmlClass": kinds}
     parts = {"load": ["core", "input/tex", "output/chtml"]}
-    options = json.dumps({"options": options, "loader": parts})
+    options = json.dumps({"options": {"processHtmlClass": kinds}, "loader": parts})
     return (
         f'<!DOCTYPE html><html lang="en" data-theme="light" data-mode="light"><head>'
         f'<meta charset="utf-8"/>'
@@ -112,14 +118,15 @@ def document(site, bodies, listed, words):
     )
 
 
-def printable(bodies, folder):
+def printable(bodies: list[Tag], folder: Path) -> None:
     """Each plot with all its dots, as the PNG or, a photograph, the JPEG that a PDF can hold."""
     from PIL import Image
 
-    known = {}
+    known: dict[Path, Path] = {}
+    how: dict[str, Any]
     for body in bodies:
         for image in body.select('img[src$=".webp"]'):
-            path = Path(image["src"].removeprefix("file://"))
+            path = Path(str(image["src"]).removeprefix("file://"))
             if path not in known:
                 with Image.open(path) as opened:
                     photograph = opened.convert("RGB").getcolors(FEW) is None
@@ -129,15 +136,15 @@ def printable(bodies, folder):
             image["src"] = known[path].as_uri()
 
 
-def long_code(bodies):
+def long_code(bodies: list[Tag]) -> None:
     """Code that may be cut by the end of a page; short code may not."""
     for body in bodies:
         for code in body.select(".cell_input"):
             if len(code.get_text().strip().splitlines()) >= 20:
-                code["class"] = [*code.get("class", []), "long"]
+                code["class"] = " ".join([*code.get_attribute_list("class"), "long"])
 
 
-def opened_at(page, html, path):
+def opened_at(page: "Page", html: str, path: Path) -> None:
     """Open the document and set its formulas."""
     path.write_text(html, encoding="utf-8")
     page.goto(path.as_uri(), wait_until="load", timeout=0)
@@ -145,7 +152,7 @@ def opened_at(page, html, path):
     say(f"{page.evaluate(COUNT)} formulas set")
 
 
-def printed(page, at):
+def printed(page: "Page", at: dict[str, int]) -> tuple[bytes, dict[str, int], int]:
     """The PDF of the document, with these numbers of pages in its contents."""
     page.evaluate(FILL, at)
     data = page.pdf(prefer_css_page_size=True, print_background=True, outline=True, tagged=True)
@@ -153,7 +160,7 @@ def printed(page, at):
     return data, paper.places, len(paper.pages)
 
 
-def words_of(root=ROOT):
+def words_of(root: Path = ROOT) -> dict[str, str]:
     """What the title page says, from the citation file and the configuration."""
     work = yaml.safe_load((root / "CITATION.cff").read_text("utf-8"))
     config = yaml.safe_load((root / "_config.yml").read_text("utf-8"))
@@ -172,11 +179,11 @@ def words_of(root=ROOT):
     }
 
 
-def make(site, chosen, output, opened=None):
+def make(site: Path, chosen: list[str], output: Path, opened: "Browser | None" = None) -> int:
     """Print the chosen pages, with a browser that is open if there is one; returns the count."""
     words, bodies = words_of(), []
-    for at, name in enumerate(chosen, start=1):
-        say(f"page {at} of {len(chosen)}: {name}")
+    for number, name in enumerate(chosen, start=1):
+        say(f"page {number} of {len(chosen)}: {name}")
         bodies.append(joined(site, name, set(chosen), words["home"]))
     if "genindex" in chosen:
         for node in bodies[chosen.index("genindex")].select(
@@ -190,7 +197,8 @@ def make(site, chosen, output, opened=None):
     long_code(bodies)
     texts = [str(body) for body in bodies]
     with nullcontext(opened) if opened else browser() as opened:
-        at, data, count = {}, b"", 0
+        at: dict[str, int] = {}
+        data, count = b"", 0
         for turn in (1, 2, 3):  # the numbers themselves move nothing as a rule: then two are enough
             say(f"printing, {'once' if turn == 1 else 'again, with page numbers'}")
             # Always a new tab: printed twice, one and the same lays some pages out in another way.
@@ -213,7 +221,7 @@ def make(site, chosen, output, opened=None):
     return count
 
 
-def main(arguments=None):
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Print the built website as one PDF.")
     parser.add_argument("--site", type=Path, default=ROOT / "_build/html")
     parser.add_argument(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Locator, sync_playwright
 
 PAGE = Path("_build/html/book/03-queries-keys-values.html")
 PICTURE = Path(".github/book.png")
@@ -20,7 +20,7 @@ LINKS = "nav.bd-links a.internal"
 TALL = "document.querySelector('.bd-sidebar-primary').scrollHeight"
 
 
-def taken(program, width=1600, height=980):
+def taken(program: str, width: int = 1600, height: int = 980) -> tuple[bytes, list[str]]:
     """The page on a screen as high as its margin, and the pages that its margin names."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
@@ -36,18 +36,20 @@ def taken(program, width=1600, height=980):
         links = [link.get_attribute("href") for link in page.locator(LINKS).all() if visible(link)]
         png = page.screenshot()
         browser.close()
-    names = [Path(link).stem or PAGE.stem for link in links]
+    names = [Path(link).stem or PAGE.stem for link in links if link is not None]
     names = [PAGE.stem if name == "#" else name for name in names]
     return png, names
 
 
-def visible(link):
+def visible(link: Locator) -> bool:
     """Is the whole link on the screen?"""
     box, screen = link.bounding_box(), link.page.viewport_size
-    return box is not None and 0 <= box["y"] and box["y"] + box["height"] <= screen["height"]
+    if box is None or screen is None:
+        return False
+    return 0 <= box["y"] and box["y"] + box["height"] <= screen["height"]
 
 
-def main():
+def main() -> None:
     program = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     if program is None:
         sys.exit("make picture: there is no Chromium here; install one or name it in CHROMIUM")

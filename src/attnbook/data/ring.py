@@ -24,9 +24,7 @@ def ring(
     return people(names, asked, torch.randint(V, (B, T), generator=generator))
 
 
-def steps_along(
-    steps: int,
-) -> Callable[[torch.Generator, int], tuple[Float[Tensor, "B 6 20"], Int[Tensor, "B 6"]]]:
+def steps_along(steps: int) -> Callable[..., tuple[Float[Tensor, "B 6 20"], Int[Tensor, "B 6"]]]:
     """The task `ring`, but with the number of the person so many steps along the ring.
 
     In a ring of 6 no one is further away than 3 steps, forwards or backwards.
