@@ -3,8 +3,10 @@
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import copyfile
+from typing import Any
 
 from docutils import nodes
+from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import ReferenceRole
 
@@ -33,7 +35,7 @@ class Colab(ReferenceRole):
     A chapter goes by its name alone, other notebooks by their path in the repository.
     """
 
-    def run(self):
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         theme = self.config.html_theme_options
         repository = theme["repository_url"].removeprefix("https://github.com/")
         path = self.target if "/" in self.target else f"book/{self.target}"
@@ -42,7 +44,7 @@ class Colab(ReferenceRole):
         return [nodes.reference(self.rawtext, self.title, refuri=address)], []
 
 
-def copy_mathjax(app, error):
+def copy_mathjax(app: Sphinx, error: Exception | None) -> None:
     """Copy the needed part of MathJax (4 MB of 24) from its package into `_static/mathjax`.
 
     Not through `html_static_path`: every script found there is added to every page.
@@ -50,7 +52,7 @@ def copy_mathjax(app, error):
     if error or app.builder.format != "html":
         return
     package = find_spec("sphinx-mathjax-offline")
-    if package is None:
+    if package is None or package.origin is None:
         raise ExtensionError(
             "the site needs the package sphinx-mathjax-offline: pip install sphinx-mathjax-offline"
         )
@@ -63,7 +65,7 @@ def copy_mathjax(app, error):
                 copyfile(file, target)
 
 
-def setup(app):
+def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.add_role("colab", Colab())
     app.setup_extension("module_reference")

@@ -58,7 +58,9 @@ class Box(SphinxDirective):
 def drop_bold_title(node: nodes.Element, name: str) -> None:
     """Take away the bold word at the beginning that is there for those who read the source."""
     first = next((n for n in node.children[1:] if isinstance(n, nodes.paragraph)), None)
-    inside = said(first) if first is not None else []
+    if first is None:
+        return
+    inside = said(first)
     if not inside or not isinstance(inside[0], nodes.strong):
         return
     if inside[0].astext().strip(" .:").lower() == name:

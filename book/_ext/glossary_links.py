@@ -23,6 +23,7 @@ from topic_index import (
     anchor,
     headings,
     in_order,
+    kept,
     number,
     terms,
     titled,
@@ -34,9 +35,8 @@ SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\u4e00-\u9fff])")
 def collect(app: Sphinx, doctree: nodes.document) -> None:
     """Keep the sections in which a page uses each term, and the glossary's entries."""
     env, page = app.env, app.env.docname
-    if not hasattr(env, "attn_used"):
-        env.attn_used, env.attn_said = {}, {}
-    used = env.attn_used[page] = {}
+    used: dict[str, str] = {}
+    kept(env, "attn_used")[page] = used
     for section, _ in titled(doctree):
         for child in section.children:
             if isinstance(child, nodes.section):
@@ -45,12 +45,12 @@ def collect(app: Sphinx, doctree: nodes.document) -> None:
                 if link.get("reftype") == "term":
                     used.setdefault(link["reftarget"].lower(), anchor(section))
     if page == GLOSSARY:
-        env.attn_said = {}
+        kept(env, "attn_said").clear()
         for names, definition in entries(doctree):
             said = [name.astext().strip() for name in names]
             first = definition.next_node(nodes.paragraph)
             text = re.sub(r"\s+", " ", spoken(first))
-            env.attn_said[names[0]["ids"][-1]] = (said, SENTENCE.split(text)[0])
+            kept(env, "attn_said")[names[0]["ids"][-1]] = (said, SENTENCE.split(text)[0])
 
 
 def spoken(node: nodes.Node) -> str:
@@ -73,12 +73,14 @@ def entries(doctree: nodes.document) -> Iterator[tuple[list[nodes.Element], node
 
 
 def purge(app: Sphinx, env: BuildEnvironment, page: str) -> None:
-    getattr(env, "attn_used", {}).pop(page, None)
+    kept(env, "attn_used").pop(page, None)
 
 
 def merge(app: Sphinx, env: BuildEnvironment, pages: set[str], other: BuildEnvironment) -> None:
-    env.attn_used = {**getattr(env, "attn_used", {}), **getattr(other, "attn_used", {})}
-    env.attn_said = getattr(other, "attn_said", {}) or getattr(env, "attn_said", {})
+    kept(env, "attn_used").update(kept(other, "attn_used"))
+    said = dict(kept(other, "attn_said")) or dict(kept(env, "attn_said"))
+    kept(env, "attn_said").clear()
+    kept(env, "attn_said").update(said)
 
 
 def again(app: Sphinx, env: BuildEnvironment) -> list[str]:
@@ -86,9 +88,10 @@ def again(app: Sphinx, env: BuildEnvironment) -> list[str]:
     return [GLOSSARY] if GLOSSARY in env.all_docs else []
 
 
-def taught(env: BuildEnvironment) -> dict[str, Any]:
+def taught(env: BuildEnvironment) -> dict[str, tuple[str, str]]:
     """{phrase: (page, anchor)}: the first section that has it among its entries, word for word."""
-    exact, loose = {}, {}
+    exact: dict[str, tuple[str, str]] = {}
+    loose: dict[str, tuple[str, str]] = {}
     for term, page, target in terms(env):
         if CHAPTER.match(page) or page == "book/derivations":
             exact.setdefault(phrase(term), (page, target))
@@ -97,20 +100,20 @@ def taught(env: BuildEnvironment) -> dict[str, Any]:
     return {**loose, **exact}
 
 
-def first_use(env: BuildEnvironment, names: list[str]) -> tuple[str, Any] | None:
+def first_use(env: BuildEnvironment, names: list[str]) -> tuple[str, str] | None:
     for page in in_order(env):
         if CHAPTER.match(page):
-            used = env.attn_used.get(page, {})
+            used = kept(env, "attn_used").get(page, {})
             for name in names:
                 if name.lower() in used:
                     return page, used[name.lower()]
     return None
 
 
-def places(env: BuildEnvironment) -> dict[str, Any]:
+def places(env: BuildEnvironment) -> dict[str, tuple[str, str] | None]:
     """{id of an entry: (page, anchor)}; an entry that no chapter uses has none."""
     known, found = taught(env), {}
-    for node, (names, _) in env.attn_said.items():
+    for node, (names, _) in kept(env, "attn_said").items():
         english = [name for name in names if not CHINESE.match(name)]
         said = [each for name in english for each in variants(name)]
         place = next((known[phrase(each)] for each in said if phrase(each) in known), None)
@@ -138,7 +141,7 @@ def write(app: Sphinx, error: Exception | None) -> None:
     """Write `terms.js`."""
     if error or app.builder.format != "html":
         return
-    said = {node: sentence for node, (_, sentence) in getattr(app.env, "attn_said", {}).items()}
+    said = {node: sentence for node, (_, sentence) in kept(app.env, "attn_said").items()}
     text = json.dumps(said, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     Path(app.outdir, "_static/terms.js").write_text(f"attnTerms({text})\n", encoding="utf-8")
 

@@ -8,23 +8,26 @@ only where a WebP would be heavier.
 import os
 import re
 from pathlib import Path
+from typing import Any
 
+from docutils import nodes
 from PIL import Image
+from sphinx.application import Sphinx
 
 # An address of a picture: where it is shown, and the link to it alone.
 ADDRESS = re.compile(r'\b((?:src|href)=")([^"]+/|)([^"/]+)\.png(")')
 FEW = 4096
 
 
-def lighter(source, target):
+def lighter(source: Path, target: Path) -> bool:
     """Write a PNG as WebP, or nothing if that is no gain; whether it was."""
     with Image.open(source) as image:
         solid = image.mode not in ("RGBA", "LA") and "transparency" not in image.info
         solid = solid or (image.mode == "RGBA" and image.getchannel("A").getextrema() == (255, 255))
-        image = image.convert("RGB" if solid else "RGBA")
-        lossless = image.getcolors(FEW) is not None
+        plain = image.convert("RGB" if solid else "RGBA")
+        lossless = plain.getcolors(FEW) is not None
         draft = target.with_suffix(f".{os.getpid()}.draft")
-        image.save(draft, "WEBP", lossless=lossless, quality=80 if lossless else 95, method=4)
+        plain.save(draft, "WEBP", lossless=lossless, quality=80 if lossless else 95, method=4)
     if draft.stat().st_size >= source.stat().st_size:
         draft.unlink()
         return False
@@ -32,7 +35,9 @@ def lighter(source, target):
     return True
 
 
-def convert(app, page, template, context, doctree):
+def convert(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
     """Let the page's pictures be their WebP."""
     if doctree is None or "body" not in context:
         return
@@ -40,7 +45,7 @@ def convert(app, page, template, context, doctree):
     folder = Path(app.outdir, app.builder.imagedir)
     folder.mkdir(parents=True, exist_ok=True)
 
-    def converted(tag):
+    def converted(tag: re.Match[str]) -> str:
         source, target = sources.get(f"{tag[3]}.png"), folder / f"{tag[3]}.webp"
         if source is None:
             return tag[0]
@@ -52,7 +57,7 @@ def convert(app, page, template, context, doctree):
     context["body"] = ADDRESS.sub(converted, context["body"])
 
 
-def tidy(app, error):
+def tidy(app: Sphinx, error: Exception | None) -> None:
     """The copies that Sphinx made of pictures that are there as WebP."""
     if error or app.builder.format != "html":
         return
@@ -60,7 +65,7 @@ def tidy(app, error):
         picture.with_suffix(".png").unlink(missing_ok=True)
 
 
-def setup(app):
+def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.connect("html-page-context", convert, priority=950)  # when they have their sizes
     app.connect("build-finished", tidy)

@@ -14,7 +14,9 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxRole
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
-from measured_tables import tables
+from measured_tables import Table, tables
+
+TABLES: dict[str, tuple[Path, Table]] = {}  # name: the notebook, and the rows; by `read_all`
 
 
 def shown(numbers: list[tuple[str, float]], what: str) -> str:
@@ -37,26 +39,26 @@ class Number(SphinxRole):
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         name, _, rest = self.text.partition(":")
         row, _, what = (part.strip() for part in rest.partition("|"))
-        path, rows = self.env.app.measured_tables.get(name.strip(), (None, {}))
+        path, rows = TABLES.get(name.strip(), (None, {}))
         if path:
             self.env.note_dependency(str(path))
         try:
             return [nodes.inline("", shown(rows[row], what), classes=["m"])], []
         except (KeyError, IndexError, ValueError):
-            there = ", ".join(rows) if rows else ", ".join(self.env.app.measured_tables) or "none"
+            there = ", ".join(rows) if rows else ", ".join(TABLES) or "none"
             message = f"no measured number {self.text!r}; there: {there}"
             return [], [self.inliner.reporter.error(message, line=self.lineno)]
 
 
 def read_all(app: Sphinx) -> None:
     """All tables of all notebooks; a name that two of them use is an error."""
-    app.measured_tables = {}
+    TABLES.clear()
     for path in sorted(Path(app.srcdir, "book").glob("*.ipynb")):
         for name, rows in tables(path).items():
-            if name in app.measured_tables:
-                other = app.measured_tables[name][0].name
+            if name in TABLES:
+                other = TABLES[name][0].name
                 raise ValueError(f"{path.name} and {other} both have a table called {name!r}")
-            app.measured_tables[name] = path, rows
+            TABLES[name] = path, rows
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

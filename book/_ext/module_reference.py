@@ -122,8 +122,8 @@ def marks(node: Definition) -> set[str]:
 def arguments(node: Function) -> str:
     """The arguments in one line; a default that is not plain becomes `...`."""
     args = copy.deepcopy(node.args)
-    for values in (args.defaults, args.kw_defaults):
-        values[:] = [ast.Constant(...) if is_long(value) else value for value in values]
+    args.defaults = [ast.Constant(...) if is_long(value) else value for value in args.defaults]
+    args.kw_defaults = [ast.Constant(...) if is_long(v) else v for v in args.kw_defaults]
     return f"({ast.unparse(args)})"
 
 
@@ -136,7 +136,8 @@ def signature(node: Definition) -> str:
     if not isinstance(node, ast.ClassDef):
         returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
         return f"{arguments(node)}{returns}"
-    start = [part for part in node.body if getattr(part, "name", "") == "__init__"]
+    methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
+    start = [part for part in methods if part.name == "__init__"]
     if start:
         return arguments(start[0])
     if "dataclass" in marks(node) or any(ast.unparse(base) == "NamedTuple" for base in node.bases):

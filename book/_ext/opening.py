@@ -30,6 +30,7 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.docutils import SphinxDirective, SphinxTranslator
+from sphinx.writers.html5 import HTML5Translator
 from sphinx_exercise.nodes import is_extension_node
 
 ROOT = Path(__file__).parents[2]
@@ -191,7 +192,7 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
-def visit_facts(self: SphinxTranslator, node: nodes.Element) -> None:
+def visit_facts(self: HTML5Translator, node: nodes.Element) -> None:
     found = self.builder.env.metadata[self.builder.current_docname]
     line = [f"{found['minutes']} min to read"]
     if found.get("seconds"):
@@ -205,7 +206,7 @@ def depart_facts(self: SphinxTranslator, node: nodes.Element) -> None:
     self.body.append("</p>\n")
 
 
-def visit_buttons(self: SphinxTranslator, node: nodes.Element) -> None:
+def visit_buttons(self: HTML5Translator, node: nodes.Element) -> None:
     """Three links that look like buttons; the address for Colab is in `_config.yml`."""
     page = self.builder.current_docname
     up = "../" * page.count("/")

@@ -5,6 +5,12 @@ import re
 import struct
 from html import escape
 from pathlib import Path
+from typing import Any, cast
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.builders.html import StandaloneHTMLBuilder
+from sphinx.domains.std import StandardDomain
 
 DOTS_A_PIXEL = 128  # a figure of 128 dots per inch is shown as it is, one of 256 at half its size
 # So docutils writes a size that is stored with an output: no style sheet could scale its height.
@@ -12,7 +18,9 @@ FIXED = re.compile(r' style="width: (\d+)px; height: (\d+)px;"')
 IMAGE = re.compile(r'<img\b[^>]*?\bsrc="([^"]+\.png)"[^>]*?>')
 
 
-def header(app, page, template, context, doctree):
+def header(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
     """The header keeps the repository, search and theme; the rest is buttons under the title."""
     kept = [b for b in context.get("header_buttons", []) if "repository" in b.get("label", "")]
     for button in kept:
@@ -34,7 +42,9 @@ ONLY_FOR = {
 AT_ONCE = "documentation_options"  # scripts in the page stand on it
 
 
-def scripts(app, page, template, context, doctree):
+def scripts(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
     """Scripts only where they are needed, and none that the first paint waits for."""
     kept = []
     for file in context.get("script_files", []):
@@ -52,11 +62,13 @@ EMPTY = re.compile(r'<th(?: scope="col"| class="head")?>(?:<p></p>)?</th>')  # h
 SAME = re.compile(r' id="(?:exercise|solution)-content"')  # which every exercise has
 
 
-def once(app, page, template, context, doctree):
+def once(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
     """Each drawing and explorable brings its styles, for Jupyter: a page needs them once."""
-    seen = set()
+    seen: set[str] = set()
 
-    def first(found):
+    def first(found: re.Match[str]) -> str:
         if found[0] in seen:
             return ""
         seen.add(found[0])
@@ -66,7 +78,9 @@ def once(app, page, template, context, doctree):
         context["body"] = SAME.sub("", EMPTY.sub("<td></td>", STYLE.sub(first, context["body"])))
 
 
-def sized_images(app, page, template, context, doctree):
+def sized_images(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
     """Width and height on every stored figure: the text below it does not jump when it comes.
 
     As attributes, not as a style: where the window is narrow the height then follows the width.
@@ -74,9 +88,9 @@ def sized_images(app, page, template, context, doctree):
     if doctree is None or "body" not in context:
         return
     sources = {name: path for path, name in app.builder.images.items()}
-    tags = []
+    tags: list[str] = []
 
-    def sized(tag):
+    def sized(tag: re.Match[str]) -> str:
         path = sources.get(Path(tag[1]).name)
         bare = FIXED.sub("", tag[0])
         if not path or " width=" in bare or " style=" in bare:
@@ -92,7 +106,7 @@ def sized_images(app, page, template, context, doctree):
     context["body"] = IMAGE.sub(sized, context["body"])
 
 
-def size(path):
+def size(path: Path) -> tuple[int, int]:
     """A PNG's size in CSS pixels: its own, divided by how finely it was drawn."""
     data = path.read_bytes()
     width, height = struct.unpack(">II", data[16:24])
@@ -104,31 +118,39 @@ def size(path):
     return round(width / scale), round(height / scale)
 
 
-def is_chapter(page):
+def is_chapter(page: str | None) -> bool:
     return bool(re.match(r"book/\d\d-", page or ""))
 
 
-def is_deeper(app, page):
+def relations(app: Sphinx) -> dict[str, list[str | None]]:
+    """[the page above, the one before, the one after] of each page: what makes HTML knows them."""
+    return cast(StandaloneHTMLBuilder, app.builder).relations
+
+
+def is_deeper(app: Sphinx, page: str) -> bool:
     """Whether a page stands below a chapter."""
-    return is_chapter(app.builder.relations.get(page, [None])[0])
+    return is_chapter(relations(app).get(page, [None])[0])
 
 
-def main_road(app, page, step):
+def main_road(app: Sphinx, page: str, step: int) -> str | None:
     """The neighbour of a page, 1 for before and 2 for after, deeper pages left out."""
-    page = app.builder.relations[page][step]
-    while page and is_deeper(app, page):
-        page = app.builder.relations[page][step]
-    return page
+    other = relations(app)[page][step]
+    while other and is_deeper(app, other):
+        other = relations(app)[other][step]
+    return other
 
 
-def neighbours(app, page, template, context, doctree):
+def neighbours(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
     """Chapters lead to chapters; what is below one is listed at its end, in order."""
-    if doctree is None or page not in app.builder.relations:
+    if doctree is None or page not in relations(app):
         return
     if not is_deeper(app, page):
         for name, step in (("prev", 1), ("next", 2)):
             if context.get(name):
-                context[name] = link(app, page, main_road(app, page, step))
+                other = main_road(app, page, step)
+                context[name] = None if other is None else link(app, page, other)
     below = [each for each in app.env.toctree_includes.get(page, []) if is_deeper(app, each)]
     if is_chapter(page) and below:
         links = [link(app, page, each) for each in below]
@@ -143,22 +165,20 @@ def neighbours(app, page, template, context, doctree):
         )
 
 
-def said_once(title):
+def said_once(title: str) -> str:
     """A title without its "Deeper: ", for a list that is headed so."""
     return re.sub(r"\bDeeper: (\w)", lambda found: found[1].upper(), title, count=1)
 
 
-def link(app, page, other):
+def link(app: Sphinx, page: str, other: str) -> dict[str, str]:
     """What the theme's template wants to know of a neighbour."""
-    if other is None:
-        return None
-    number = app.env.toc_secnumbers.get(other, {}).get("", ())
-    number = ".".join(map(str, number)) + ". " if number else ""
+    numbers = app.env.toc_secnumbers.get(other, {}).get("", ())
+    number = ".".join(map(str, numbers)) + ". " if numbers else ""
     title = escape(number + app.env.titles[other].astext())
     return {"link": app.builder.get_relative_uri(page, other), "title": title}
 
 
-def write_moved(app, error):
+def write_moved(app: Sphinx, error: Exception | None) -> None:
     """Where an anchor stands that is not, or no longer, on the page of an old address.
 
     Sections and figures that moved from a chapter to a page below it keep their anchor; all
@@ -167,11 +187,11 @@ def write_moved(app, error):
     if error or app.builder.format != "html":
         return
     moved = {}
-    domain = app.env.get_domain("std")
+    domain = cast(StandardDomain, app.env.get_domain("std"))
     for page, anchor, *_ in [*domain.labels.values(), *domain.anonlabels.values()]:
         if anchor and page.startswith("book/"):
             moved[anchor] = page
-    for page, (above, *_) in app.builder.relations.items():
+    for page, (above, *_) in relations(app).items():
         if is_chapter(above):
             text = Path(app.outdir, f"{page}.html").read_text("utf-8")
             for anchor in re.findall(r'<(?:section|figure|span|div)\b[^>]*? id="([^"]+)"', text):
@@ -180,7 +200,7 @@ def write_moved(app, error):
     target.write_text(f"attnMoved({json.dumps(moved, sort_keys=True)})\n", encoding="utf-8")
 
 
-def setup(app):
+def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.connect("html-page-context", header, priority=900)
     app.connect("html-page-context", scripts, priority=900)

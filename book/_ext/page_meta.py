@@ -8,7 +8,7 @@ made from the repository's in `_config.yml`, unless `html_baseurl` says otherwis
 import re
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import yaml
@@ -17,6 +17,7 @@ from front_door import chapter_number, chapters
 from section_search import plain
 from sphinx.application import Sphinx
 from sphinx.config import Config
+from sphinx.domains.std import StandardDomain
 from sphinx.errors import ExtensionError
 from topic_index import CHAPTER, in_order
 
@@ -45,7 +46,7 @@ def own_links(app: Sphinx, doctree: nodes.document, page: str) -> None:
 
     A label is followed to wherever it is now; what is not there is an error of the build.
     """
-    root, domain = base(app.config), app.env.get_domain("std")
+    root, domain = base(app.config), cast(StandardDomain, app.env.get_domain("std"))
     for link in doctree.findall(nodes.reference):
         if not link.get("refuri", "").lower().startswith(f"{root}book/".lower()):
             continue
@@ -78,8 +79,8 @@ def description(app: Sphinx, page: str, doctree: nodes.document) -> str:
 
 def card(app: Sphinx, page: str) -> str | None:
     """The address of the picture to share; a page without one has the book's."""
-    stem = Path(page).name
-    for name in (stem, f"{CHAPTER.match(page)[1]}-" if CHAPTER.match(page) else stem, "index"):
+    stem, chapter = Path(page).name, CHAPTER.match(page)
+    for name in (stem, f"{chapter[1]}-" if chapter else stem, "index"):
         found = sorted(CARDS.glob(f"{name}*.png"))
         if found:
             return f"{base(app.config)}_static/cards/{found[0].name}"

@@ -12,14 +12,15 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.domains.std import StandardDomain
 from sphinx.environment import BuildEnvironment
 from sphinx.search.en import SearchEnglish
-from topic_index import anchor, in_order, number, own_number, terms, titled
+from topic_index import anchor, in_order, kept, number, own_number, terms, titled
 
 WORD = re.compile(r"[^\W_]+(?:[-–‑][^\W_]+)*")
 CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -80,7 +81,10 @@ class Place:
 
     def __init__(self, kind: str, title: str, anchor: str) -> None:
         self.kind, self.title, self.anchor = kind, title, anchor
-        self.entries, self.text, self.code, self.first = [], [], [], ""
+        self.entries: list[str] = []
+        self.text: list[str] = []
+        self.code: list[str] = []
+        self.first = ""
 
     def read(self, node: nodes.Node) -> None:
         """Take the words of a node that belongs here."""
@@ -162,10 +166,9 @@ def unlatex(formula: str) -> str:
 
 def collect(app: Sphinx, doctree: nodes.document) -> None:
     """Store the places of a page with the environment."""
-    env, page = app.env, app.env.docname
-    if not hasattr(env, "attn_places"):
-        env.attn_places = {}
-    found = env.attn_places[page] = []
+    page = app.env.docname
+    found: list[Place] = []
+    kept(app.env, "attn_places")[page] = found
     for section, title in titled(doctree):
         if any(is_exercise(above) for above in ancestors(section)):
             continue
@@ -205,24 +208,24 @@ def ancestors(node: nodes.Node) -> Iterator[nodes.Node]:
 
 
 def purge(app: Sphinx, env: BuildEnvironment, page: str) -> None:
-    getattr(env, "attn_places", {}).pop(page, None)
+    kept(env, "attn_places").pop(page, None)
 
 
 def merge(app: Sphinx, env: BuildEnvironment, pages: set[str], other: BuildEnvironment) -> None:
-    env.attn_places = {**getattr(env, "attn_places", {}), **getattr(other, "attn_places", {})}
+    kept(env, "attn_places").update(kept(other, "attn_places"))
 
 
 def weights(place: Place, entries: list[str]) -> dict[str, Any]:
     """{stem: worth} of a place."""
     title, tagged = set(words(place.title)), {w for entry in entries for w in words(entry)}
-    text = Counter(words(" ".join(place.text)))
-    for word, times in Counter(words(" ".join(place.code).replace("_", " "))).items():
-        text[word] += times / 4
+    text: dict[str, float] = defaultdict(float, Counter(words(" ".join(place.text))))
+    for word, count in Counter(words(" ".join(place.code).replace("_", " "))).items():
+        text[word] += count / 4
     length = sum(text.values()) / MEAN
     found = {}
     for word in title | tagged | set(text):
         times = text[word]
-        worth = BODY * times / (times + HALF * (0.35 + 0.65 * length)) if times else 0
+        worth = BODY * times / (times + HALF * (0.35 + 0.65 * length)) if times else 0.0
         worth += TITLE * (word in title) + TERM * (word in tagged)
         found[word] = worth * WORTH[place.kind]
     return found
@@ -242,15 +245,16 @@ def dump(app: Sphinx) -> dict[str, Any]:
     env, tagged = app.env, defaultdict(list)
     for term, page, target in terms(env):
         tagged[page, target].append(term)
-    places, postings, phrases = [], defaultdict(list), defaultdict(list)
-    pages = in_order(env)
+    places: list[list[Any]] = []
+    postings: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    phrases: dict[str, list[int]] = defaultdict(list)
+    pages, read = in_order(env), kept(env, "attn_places")
     order = {page: i for i, page in enumerate(pages)}
-    for page in sorted(getattr(env, "attn_places", {}), key=lambda p: order.get(p, 999)):
+    for page in sorted(read, key=lambda p: order.get(p, 999)):
         if page not in order:
             continue
-        for place in env.attn_places[page]:
-            entries = place.entries + tagged.get((page, place.anchor), [])
-            entries = list(dict.fromkeys(entries))
+        for place in read[page]:
+            entries = list(dict.fromkeys(place.entries + tagged.get((page, place.anchor), [])))
             me = len(places)
             places.append(shown(app, page, place, order[page]))
             for word, worth in weights(place, entries).items():
@@ -262,12 +266,8 @@ def dump(app: Sphinx) -> dict[str, Any]:
                 phrases[each].append(me)
     heads = [[page, f"{number(env, page)} {env.titles[page].astext()}".strip()] for page in pages]
     flat = {word: delta(worth_telling(found)) for word, found in sorted(postings.items())}
-    return {
-        "pages": heads,
-        "places": places,
-        "words": flat,
-        "phrases": dict(sorted(phrases.items())),
-    }
+    said_at = dict(sorted(phrases.items()))
+    return {"pages": heads, "places": places, "words": flat, "phrases": said_at}
 
 
 def worth_telling(found: list[Any]) -> list[Any]:
@@ -287,7 +287,7 @@ def delta(found: list[Any]) -> list[Any]:
 def shown(app: Sphinx, page: str, place: Place, at: int) -> list[Any]:
     """[page, anchor, number, title, excerpt, kind] of a place."""
     found = own_number(app.env, page, place.anchor) if place.kind in ("section", "proof") else ""
-    labels = app.env.get_domain("std").labels
+    labels = cast(StandardDomain, app.env.get_domain("std")).labels
 
     def title(match: re.Match[str]) -> str:
         return str(labels.get(match[1], ("", "", ""))[2])  # Sphinx translates some late

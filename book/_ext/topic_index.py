@@ -14,11 +14,14 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator
 from html import escape
-from typing import Any
+from typing import Any, cast
 
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.domains.index import IndexDomain
+from sphinx.domains.python import PythonDomain
+from sphinx.domains.std import StandardDomain
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
 from sphinx.transforms import SphinxTransform
@@ -58,7 +61,7 @@ def anchor(section: nodes.Element) -> str:
 
 def terms(env: BuildEnvironment) -> Iterator[tuple[str, str, str]]:
     """All entries but those of glossary and module: (term, page, anchor), in reading order."""
-    entries = env.get_domain("index").entries
+    entries = cast(IndexDomain, env.get_domain("index")).entries
     for page in in_order(env):
         if page != GLOSSARY and not page.startswith("book/reference"):
             for _, term, target, *_ in entries.get(page, []):
@@ -96,27 +99,31 @@ def joined(found: Any) -> str:
     return ".".join(map(str, found or ()))
 
 
-def slugs(env: BuildEnvironment, page: str) -> dict[str, str]:
+def kept(env: BuildEnvironment, name: str) -> dict[str, Any]:
+    """What is remembered under this name: an attribute, so it is stored with the rest."""
+    return vars(env).setdefault(name, {})
+
+
+def slugs(env: BuildEnvironment, page: str) -> dict[str, list[str]]:
     """{label: ids under which the section and those around it are numbered}, from `remember`."""
-    return getattr(env, "attn_slugs", {}).get(page, {})
+    return kept(env, "attn_slugs").get(page, {})
 
 
-def headings(env: BuildEnvironment, page: str) -> dict[str, Any]:
+def headings(env: BuildEnvironment, page: str) -> dict[str, str]:
     """{anchor: heading} of a page."""
-    return getattr(env, "attn_headings", {}).get(page, {})
+    return kept(env, "attn_headings").get(page, {})
 
 
 def remember(app: Sphinx, doctree: nodes.document) -> None:
     """Keep, for each section, its ids and its heading."""
-    env, page = app.env, app.env.docname
-    if not hasattr(env, "attn_slugs"):
-        env.attn_slugs, env.attn_headings = {}, {}
-    env.attn_slugs[page], env.attn_headings[page] = {}, {}
+    ids: dict[str, list[str]] = {}
+    said: dict[str, str] = {}
     for section, title in titled(doctree):
         for each in section["ids"]:
-            around = (node["ids"][0] for node in lineage(section) if node["ids"])
-            env.attn_slugs[page][each] = list(around)
-            env.attn_headings[page][each] = title.astext()
+            ids[each] = [node["ids"][0] for node in lineage(section) if node["ids"]]
+            said[each] = title.astext()
+    kept(app.env, "attn_slugs")[app.env.docname] = ids
+    kept(app.env, "attn_headings")[app.env.docname] = said
 
 
 def lineage(section: nodes.Element) -> Iterator[nodes.Element]:
@@ -134,15 +141,13 @@ def titled(doctree: nodes.document) -> Iterator[tuple[nodes.Element, nodes.Node]
 
 
 def forget(app: Sphinx, env: BuildEnvironment, page: str) -> None:
-    for kept in ("attn_slugs", "attn_headings"):
-        getattr(env, kept, {}).pop(page, None)
+    for name in ("attn_slugs", "attn_headings"):
+        kept(env, name).pop(page, None)
 
 
 def merge(app: Sphinx, env: BuildEnvironment, pages: set[str], other: BuildEnvironment) -> None:
-    for kept in ("attn_slugs", "attn_headings"):
-        here = getattr(env, kept, None) or {}
-        here.update(getattr(other, kept, {}))
-        setattr(env, kept, here)
+    for name in ("attn_slugs", "attn_headings"):
+        kept(env, name).update(kept(other, name))
 
 
 def by_topic(env: BuildEnvironment) -> Iterator[tuple[str, Any]]:
@@ -151,7 +156,7 @@ def by_topic(env: BuildEnvironment) -> Iterator[tuple[str, Any]]:
     for page in in_order(env):
         for other in env.toctree_includes.get(page, []):
             above[other] = page
-    topics = {}
+    topics: dict[str, dict[str, list[tuple[str, str]]]] = {}
     for term, page, target in terms(env):
         top = page
         while CHAPTER.match(above.get(top, "")):
@@ -175,7 +180,7 @@ def sort_key(term: str) -> str:
 
 def glossary_terms(env: BuildEnvironment) -> dict[str, str]:
     """{term: anchor}, those in Chinese included."""
-    objects = env.get_domain("std").objects.items()
+    objects = cast(StandardDomain, env.get_domain("std")).objects.items()
     return {name: found[1] for (kind, name), found in objects if kind == "term"}
 
 
@@ -198,7 +203,7 @@ def listed(app: Sphinx, found: Any) -> str:
 
 def module_names(env: BuildEnvironment) -> list[tuple[str, Any]]:
     """[(name, (page, anchor))] of what the module's reference explains."""
-    objects = env.get_domain("py").objects.items()
+    objects = cast(PythonDomain, env.get_domain("py")).objects.items()
     pages = ((name, found.docname, found.node_id) for name, found in objects)
     return sorted(((name, (page, node)) for name, page, node in pages), key=lambda n: n[0].lower())
 
@@ -206,7 +211,7 @@ def module_names(env: BuildEnvironment) -> list[tuple[str, Any]]:
 def build(app: Sphinx) -> str:
     """The page's body."""
     env = app.env
-    alphabet = defaultdict(lambda: defaultdict(list))
+    alphabet: dict[str, dict[str, list]] = defaultdict(lambda: defaultdict(list))
     for term, page, target in terms(env):
         alphabet[letter(term)][term].append((page, target))
     chinese = {}

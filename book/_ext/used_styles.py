@@ -6,7 +6,11 @@ without classes, or within `:is(…)`, `:not(…)` and the like, is taken to be 
 """
 
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
 
 SHEETS = ("styles/pydata-sphinx-theme.css", "sphinx-design.min.css", "mystnb.*.css")
 NESTING = ("@media", "@supports", "@layer", "@container")
@@ -16,9 +20,10 @@ BRACKETS = re.compile(r"\[[^\]]*\]|\([^()]*\)")
 CLASS = re.compile(r"\.(-?[A-Za-z_][\w-]*)")
 HELD = re.compile(r'\bclass="([^"]*)"')
 WORD = re.compile(r"[A-Za-z_][\w-]*")
+Known = Callable[[str], bool]  # is this the name of a class that a page can have?
 
 
-def rules(text):
+def rules(text: str) -> Iterator[tuple[str, str | None]]:
     """(head, inside) of each rule of a style sheet; `inside` is None of an @import and the like."""
     depth = start = opened = 0
     for token in TOKEN.finditer(text):
@@ -37,7 +42,7 @@ def rules(text):
             start = token.end()
 
 
-def split(selectors):
+def split(selectors: str) -> Iterator[str]:
     """The selectors of a list, at the commas that stand in no brackets."""
     depth, last = 0, 0
     for at, sign in enumerate(selectors):
@@ -48,7 +53,7 @@ def split(selectors):
     yield selectors[last:].strip()
 
 
-def needed(selector, known):
+def needed(selector: str, known: Known) -> bool:
     """Whether each class that the selector asks for is one that a page can have."""
     if "\\" in selector:
         return True
@@ -57,7 +62,7 @@ def needed(selector, known):
     return all(known(name) for name in CLASS.findall(selector))
 
 
-def used(text, known):
+def used(text: str, known: Known) -> str:
     """A style sheet without the rules that nothing needs."""
     kept = []
     for head, inside in rules(COMMENT.sub("", text)):
@@ -74,9 +79,10 @@ def used(text, known):
     return "".join(kept)
 
 
-def classes(folder):
+def classes(folder: Path) -> Known:
     """A test for names: does a page of the site have this class, or a script speak of it?"""
-    names, starts = set(), set()
+    names: set[str] = set()
+    starts: set[str] = set()
     for page in folder.rglob("*.html"):
         text = page.read_text("utf-8")
         for held in HELD.findall(text):
@@ -89,18 +95,18 @@ def classes(folder):
     return lambda name: name in names or name.startswith(tuple(starts))
 
 
-def sheets(folder):
+def sheets(folder: Path) -> list[Path]:
     return [file for name in SHEETS for file in (folder / "_static").glob(name)]
 
 
-def begin(app):
+def begin(app: Sphinx) -> None:
     """Sphinx copies a sheet only where there is none that differs."""
     if app.builder.format == "html":
         for file in sheets(Path(app.outdir)):
             file.unlink()
 
 
-def write(app, error):
+def write(app: Sphinx, error: Exception | None) -> None:
     """Replace each sheet by what of it is used."""
     if error or app.builder.format != "html":
         return
@@ -109,7 +115,7 @@ def write(app, error):
         file.write_text(used(file.read_text("utf-8"), known), encoding="utf-8")
 
 
-def setup(app):
+def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.connect("builder-inited", begin)
     app.connect("build-finished", write, priority=900)  # 404.html has been written

@@ -100,9 +100,10 @@ def stored(folder: str) -> dict[Path, Run]:
     return {path: json.loads(path.read_text("utf-8")) for path in paths}
 
 
-def settings(folder: str) -> dict[str, Any]:
+def settings(folder: str) -> dict[str, tuple[list[Any], int | None, list[float]]]:
     """The rows of a table: {what: (numbers, parameters, seconds of each)}."""
-    read, found = SHOWN[folder][0], {}
+    read = SHOWN[folder][0]
+    found: dict[str, tuple[list[Any], int | None, list[float]]] = {}
     for run in stored(folder).values():
         for what, numbers, parameters, seconds in read(run):
             before = found.setdefault(what, ([], parameters, []))
@@ -112,10 +113,12 @@ def settings(folder: str) -> dict[str, Any]:
 
 
 def all_of(numbers: list[float | None], digits: int) -> str:
-    """Up to three numbers as they are, more as mean ± standard deviation."""
-    if len(numbers) <= 3:
+    """Up to three numbers, or any where one is missing, as they are; more as mean ± standard
+    deviation."""
+    there = [n for n in numbers if n is not None]
+    if len(numbers) <= 3 or len(there) < len(numbers):
         return ", ".join("diverged" if n is None else f"{n:.{digits}f}" for n in numbers)
-    mean, spread = statistics.mean(numbers), statistics.stdev(numbers)
+    mean, spread = statistics.mean(there), statistics.stdev(there)
     return f"{mean:.{digits}f} ± {spread:.{digits}f} ({len(numbers)} seeds)"
 
 
@@ -144,7 +147,7 @@ def table(name: str, head: Sequence[str], rows: list[Any]) -> nodes.table:
     return nodes.table("", group, classes=[name])
 
 
-def row_of(cells: list[Any]) -> nodes.row:
+def row_of(cells: Sequence[Any]) -> nodes.row:
     return nodes.row("", *(nodes.entry("", nodes.paragraph("", "", *inside(c))) for c in cells))
 
 
