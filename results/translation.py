@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import sacrebleu
 import torch
+from sacrebleu.metrics.bleu import BLEU
 from torch import Tensor, nn
 
 from attnbook import device, recipes, seq2seq, study
@@ -23,6 +23,7 @@ from attnbook.generate import beam_search, greedy_search
 from attnbook.provenance import provenance
 from attnbook.study import Config
 from attnbook.train import cosine, parameters, token_loss, train
+from attnbook.transformer import EncoderDecoder
 
 RECURRENT = {"cho_2014": seq2seq.cho_2014, "bahdanau_2015": seq2seq.bahdanau_2015}
 TRANSFORMERS = {"vaswani_2017": recipes.vaswani_2017}
@@ -31,9 +32,10 @@ SIZES = {"width": 256, "depth": 3, "heads": 8, "hidden": 512, "dropout": 0.2}
 TRANSFORMER_PLAN = {"epochs": 14, "batch": 64, **SIZES}
 TRANSFORMER_PLAN |= {"smoothing": 0.1, "lr": 1e-3, "floor": 0.01, "beams": 4, "alpha": 0.6}
 PLANS = dict.fromkeys(RECURRENT, PLAN) | dict.fromkeys(TRANSFORMERS, TRANSFORMER_PLAN)
+Translator = seq2seq.Seq2Seq | EncoderDecoder
 
 
-def build(config: Config, corpus: pairs.Pairs) -> nn.Module:
+def build(config: Config, corpus: pairs.Pairs) -> Translator:
     """The model that `config` describes, with random weights."""
     V = len(corpus.source), len(corpus.target)
     if config["model"] in RECURRENT:
@@ -68,7 +70,7 @@ def validation_loss(model: nn.Module, corpus: pairs.Pairs, B: int, device: torch
 
 @torch.no_grad()
 def search(
-    model: nn.Module, batch: pairs.Batch, limit: int, beams: int = 1, alpha: float = 0.0
+    model: Translator, batch: pairs.Batch, limit: int, beams: int = 1, alpha: float = 0.0
 ) -> Tensor:
     """The tokens found for each source of the batch: the likeliest at each step, or with beams."""
     if isinstance(model, seq2seq.Seq2Seq):
@@ -86,7 +88,12 @@ def search(
 
 
 def translate(
-    model: nn.Module, corpus: pairs.Pairs, B: int, device: torch.device, limit: int = 60, **how: Any
+    model: Translator,
+    corpus: pairs.Pairs,
+    B: int,
+    device: torch.device,
+    limit: int = 60,
+    **how: Any,
 ) -> list[str]:
     """The sources of the test set translated, as texts, in their order."""
     found = []
@@ -128,16 +135,23 @@ def measure(config: Config, checkpoint: Path) -> dict:
     }
 
 
-def scores(config: Config, model: nn.Module, corpus: pairs.Pairs, device: torch.device) -> dict:
+def bleu(metric: BLEU, texts: list[str], corpus: pairs.Pairs) -> float:
+    """The score on the test set; None stands for a reference that a source does not have."""
+    # So sacrebleu's manual says; its types know no None.
+    found = metric.corpus_score(texts, corpus.test_references)  # type: ignore[arg-type]
+    return round(found.score, 2)
+
+
+def scores(config: Config, model: Translator, corpus: pairs.Pairs, device: torch.device) -> dict:
     """BLEU on the test set, greedy and with the beams of `config`, and the first translations."""
-    metric = sacrebleu.metrics.BLEU(lowercase=True, force=True)
+    metric = BLEU(lowercase=True, force=True)
     texts = translate(model, corpus, config["batch"], device)
-    found = {"bleu": round(metric.corpus_score(texts, corpus.test_references).score, 2)}
+    found: dict[str, Any] = {"bleu": bleu(metric, texts, corpus)}
     found["signature"] = str(metric.get_signature())
     if "beams" in config:
         how = {name: config[name] for name in ("beams", "alpha")}
         better = translate(model, corpus, config["batch"], device, **how)
-        found["bleu_beams"] = round(metric.corpus_score(better, corpus.test_references).score, 2)
+        found["bleu_beams"] = bleu(metric, better, corpus)
     found["examples"] = [
         {"source": " ".join(s), "reference": " ".join(t), "translation": text}
         for (s, t), text in list(zip(corpus.test, texts, strict=True))[:5]
