@@ -27,6 +27,7 @@ from attnbook.drawings.drawing import STYLE, Drawing, page
 from attnbook.drawings.families import FAMILIES
 from attnbook.drawings.gru import gru_cell
 from attnbook.drawings.heads import split_attend_join
+from attnbook.drawings.language import bpe, draft_check, next_token
 from attnbook.drawings.lookup import soft_lookup
 from attnbook.drawings.lstm import lstm_cell
 from attnbook.drawings.matrices import attention_matrices
@@ -42,6 +43,7 @@ from attnbook.heads import watch
 from attnbook.recipes import gpt2, vaswani_2017
 from attnbook.recurrent import GRUCell, LSTMCell
 from attnbook.rotary import Rotary
+from attnbook.stored_run import stored_run
 
 DRAWINGS = {name: make() for name, make in gallery.GALLERY.items()}
 LAYOUTS = {
@@ -310,6 +312,27 @@ def test_a_cache_computes_each_position_once():
     assert "with a cache: 12 computed" in DRAWINGS["kv_cache"].html()
 
 
+def test_the_losses_over_the_words_are_those_of_the_stored_run():
+    run = stored_run("next_token")
+    for word, place, loss in zip(
+        run["tokens"][1:], run["places"][1:], gallery.LOSSES, strict=False
+    ):
+        assert place["first"][place["names"].index(word)] == -loss
+        for svg in DRAWINGS["next_token"].layouts.values():
+            assert f">{printed(loss)}<" in svg
+
+
+def test_the_merges_are_counted_in_the_words_and_make_what_is_drawn():
+    drawing = DRAWINGS["bpe"]
+    assert re.findall(r">(\d) ×<", drawing.layouts["wide"]) == list("995322")
+    assert drawing.desc.endswith("s low, s lower, s lowest, f low, f lower, g low.")
+
+
+def test_what_is_rejected_is_what_is_filled_up():
+    drawing = draft_check(["a", "b"], torch.tensor([0.75, 0.25]), torch.tensor([0.5, 0.5]))
+    assert "kept .75, rejected and replaced .25" in drawing.html()
+
+
 def test_what_is_kept_of_a_token_is_what_a_layer_projects():
     numbers = re.findall(r">(\d+) numbers kept<", DRAWINGS["shared_keys"].layouts["wide"])
     for kept, kv_heads in zip(numbers[:3], (4, 2, 1), strict=True):
@@ -421,6 +444,9 @@ def test_the_doors_name_every_scheme_and_leave_the_values_alone():
     [
         (lambda: two_questions(names=[0]), "12 seats fit, and one of them asks; got 1 and seat 1"),
         (lambda: two_questions(drinks=[10] * 12), "drinks are 0 to 9"),
+        (lambda: next_token(["a", "b", "c"], [1.0]), "got 3 words and 1 losses"),
+        (lambda: bpe(["lowlands"], [("l", "o")] * 3), "got 1 words and 3 merges"),
+        (lambda: draft_check(["a"], torch.ones(1), torch.ones(1)), "got 1 words"),
         (lambda: kv_cache(prompt=9), "up to 14 positions in 8 steps fit; got 9 and 8"),
         (lambda: shared_keys(heads=3), "4 heads that divide the width fit; got 3, 48, 32"),
         (lambda: ring("AB"), "3 to 8 different names fit on a ring; got 'AB'"),

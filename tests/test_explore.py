@@ -16,6 +16,7 @@ from attnbook.explore.decay import Decay
 from attnbook.explore.heads import HeadSwitchboard
 from attnbook.explore.lookup import Lookup
 from attnbook.explore.masks import MaskPainter
+from attnbook.explore.next_token import NextToken
 from attnbook.explore.rope import Rope
 from attnbook.explore.sampling import Sampling
 from attnbook.explore.tiles import Tiles
@@ -39,6 +40,7 @@ MAKERS = {
     "heads": HeadSwitchboard,
     "by-hand": AttentionByHand,
     "masks": MaskPainter,
+    "next-token": NextToken,
     "rope": Rope,
     "sampling": Sampling,
     "tiles": Tiles,

@@ -15,6 +15,7 @@ from attnbook.explore.by_hand import AttentionByHand
 from attnbook.explore.cost import MODELS, Cost, Model
 from attnbook.explore.heads import HeadSwitchboard, trained
 from attnbook.explore.masks import MaskPainter
+from attnbook.explore.next_token import NextToken
 from attnbook.explore.rope import Rope
 from attnbook.explore.sampling import Sampling, drawn
 from attnbook.explore.tiles import Tiles
@@ -109,6 +110,31 @@ class TestMasks:
             MaskPainter(T=13)
         with pytest.raises(ValueError, match="places from 0 to 11; got 12"):
             MaskPainter(row=12)
+
+
+class TestNextToken:
+    thing = NextToken()
+
+    def test_the_same_top_p_keeps_85_tokens_after_the_and_4_after_king(self):
+        assert result(self.thing)["kept"] == 85
+        assert result(self.thing, place=6)["kept"] == 4
+
+    def test_top_k_keeps_as_many_where_the_model_is_sure(self):
+        assert [result(self.thing, cut="top_k", place=place)["kept"] for place in (5, 6)] == [
+            40
+        ] * 2
+
+    def test_what_stays_sums_to_one_and_had_the_share_that_was_asked_for(self):
+        for place in range(7):
+            now = result(self.thing, place=place)
+            assert sum(now["now"]) + now["others"] == pytest.approx(1)
+            assert now["had"] >= 0.9
+
+    def test_bad_input_is_named(self):
+        with pytest.raises(ValueError, match=r"place is 0 to 6, cut one of none, top_k.*; got 7"):
+            NextToken(7)
+        with pytest.raises(ValueError, match=r"tau is 0.1 to 3, .*; got 0.0, 40"):
+            NextToken(tau=0.0)
 
 
 class TestHeads:

@@ -193,7 +193,7 @@ def test_a_shakespeare_run_is_in_order(shakespeare):
 
 
 def test_the_table_in_chapter_7_is_what_is_stored(shakespeare, root):
-    notebook = nbformat.read(root / "book/07-language-models.ipynb", nbformat.NO_CONVERT)
+    notebook = nbformat.read(root / "book/07-deeper-training.ipynb", nbformat.NO_CONVERT)
     text = next(cell.source for cell in notebook.cells if cell.id == "larger-budget")
     rows = {}
     for run in sorted(shakespeare.values(), key=lambda run: run["config"]["seed"]):
@@ -213,7 +213,7 @@ def test_the_table_in_chapter_7_is_what_is_stored(shakespeare, root):
 def test_the_table_of_counts_in_chapter_7_is_ahead_on_shakespeare(shakespeare, root):
     if not os.environ.get("ATTNBOOK_DATA"):
         pytest.skip("set ATTNBOOK_DATA: the text of Shakespeare is not part of the package")
-    notebook = nbformat.read(root / "book/07-language-models.ipynb", nbformat.NO_CONVERT)
+    notebook = nbformat.read(root / "book/07-deeper-training.ipynb", nbformat.NO_CONVERT)
     cells = {cell.id: cell.source for cell in notebook.cells}
     names = {"docs": text.load("shakespeare"), "Counter": Counter, "math": math, "torch": torch}
     exec(cells["table"] + "\n" + cells["table-loss"], names)

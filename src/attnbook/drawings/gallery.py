@@ -19,6 +19,7 @@ from attnbook.drawings.drawing import Drawing
 from attnbook.drawings.families import families
 from attnbook.drawings.gru import gru_cell
 from attnbook.drawings.heads import split_attend_join
+from attnbook.drawings.language import bpe, draft_check, next_token
 from attnbook.drawings.lookup import soft_lookup
 from attnbook.drawings.lstm import lstm_cell
 from attnbook.drawings.matrices import attention_matrices
@@ -34,6 +35,7 @@ from attnbook.feedforward import MLP
 from attnbook.norms import LayerNorm
 from attnbook.recurrent import GRUCell, LSTMCell, RNNCell
 
+LOSSES = [3.517, 0.829, 3.454, 1.758, 1.973]
 WORDS = ["The", "cat", "sat", "on", "the", "mat"]
 FEATURES = ["animal", "action", "object", "definite"]
 QUERIES = [[0.9, 0.1, 0.2, 0.3], [0.1, 0.9, 0.1, 0.1]]
@@ -128,6 +130,22 @@ def stream() -> Drawing:
     return residual_stream(block_of_sines(), torch.tensor(TOKENS, dtype=torch.float))
 
 
+def line_of_the_text() -> Drawing:
+    """What the book's model makes of the line: chapter 7 has the numbers from its stored run."""
+    return next_token(["What", "say", "you", "to", "the", "king"], LOSSES)
+
+
+def nine_words() -> Drawing:
+    words = ["low", "lower", "lowest", "slow", "slower", "slowest", "flow", "flower", "glow"]
+    merges = [("l", "o"), ("lo", "w"), ("low", "e"), ("lowe", "r"), ("s", "t"), ("lowe", "st")]
+    return bpe(words, merges)
+
+
+def three_words() -> Drawing:
+    p, q = torch.tensor([[0.5, 0.3, 0.2], [0.2, 0.7, 0.1]], dtype=torch.float)
+    return draft_check(["king", "queen", "fool"], p, q)
+
+
 GALLERY: dict[str, Callable[[], Drawing]] = {
     "attention_matrices": matrices,
     "split_attend_join": split,
@@ -155,4 +173,7 @@ GALLERY: dict[str, Callable[[], Drawing]] = {
     "mask_gallery": mask_gallery,
     "where_positions": where_positions,
     "nothing_leaks": nothing_leaks,
+    "next_token": line_of_the_text,
+    "bpe": nine_words,
+    "draft_check": three_words,
 }

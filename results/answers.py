@@ -1,0 +1,112 @@
+"""From a model of text to one that answers: instruction tuning in small, for chapter 7.
+
+    python results/answers.py           # resumed run by run
+
+The book's model is trained for 80 steps of 16 short dialogues in the chat template, with the loss
+on the answers only (AdamW, 0.001, a cosine; nothing was tuned). Three kinds of task on single words
+of Python's documentation; a fifth of the words is held out. Stored for two seeds, and for the
+model before: the share of right answers of each kind on held-out words, the share of answers that
+end, and nats per byte of held-out documentation.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from attnbook import device
+from attnbook.data import text
+from attnbook.generate import generate
+from attnbook.models import BookModel, load
+from attnbook.provenance import provenance, write
+from attnbook.train import cosine, token_loss, train
+
+STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "answers.json"
+SEEDS, STEPS, B, END = range(2), 80, 16, 1
+TASKS = {
+    "repeat": ("Say {} twice.", lambda word: f"{word}, {word}"),
+    "plural": ("What is the plural of {}?", lambda word: f"{word}s"),
+    "spell": ("Spell {}.", "-".join),
+}
+
+
+def words() -> tuple[list[str], list[str]]:
+    """Words to train on, and words that are held out: every fifth."""
+    docs = text.load("python-docs").train
+    found = sorted({word for word in text.words(docs) if word.isalpha() and 4 <= len(word) <= 8})
+    found = [word for word in found if word.islower() and not word.endswith("s")]
+    return [w for n, w in enumerate(found) if n % 5], found[::5]
+
+
+def dialogue(task: str, word: str) -> tuple[str, str]:
+    """What stands before the answer, and the answer with its end."""
+    ask, answer = TASKS[task]
+    return f"<|user|>{ask.format(word)}<|end|><|book|>", f"{answer(word)}<|end|>"
+
+
+def batch(book: BookModel, known: list[str], generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Dialogues, padded on the right, and True at the tokens of the answers."""
+    rows, answers = [], []
+    for _ in range(B):
+        task = list(TASKS)[int(torch.randint(len(TASKS), (), generator=generator))]
+        word = known[int(torch.randint(len(known), (), generator=generator))]
+        before, after = (book.encode(part)[0] for part in dialogue(task, word))
+        rows.append(torch.cat((before, after)))
+        answers.append(torch.arange(len(rows[-1])) >= len(before))
+    pad = torch.nn.utils.rnn.pad_sequence
+    return pad(rows, batch_first=True), pad(answers, batch_first=True)
+
+
+def loss(model, batch):
+    tokens, answer = batch
+    return token_loss(model(tokens[:, :-1]), tokens[:, 1:], answer[:, 1:])
+
+
+@torch.no_grad()
+def judged(book: BookModel, held_out: list[str]) -> dict:
+    """How it answers about thirty held-out words, and what it still knows of documentation."""
+    found, ended, asked = {}, 0, held_out[:: len(held_out) // 30][:30]
+    for task in TASKS:
+        right = 0
+        for word in asked:
+            before, after = dialogue(task, word)
+            start = book.encode(before)
+            said = generate(book.model, start, 24, end=END)[:, start.shape[1] :]
+            right += book.decode(said) == after
+            ended += END in said[0].tolist()
+        found[task] = right / len(asked)
+    found["ends"] = ended / len(asked) / len(TASKS)
+    docs = text.load("python-docs").validation
+    return found | {"nats_per_byte": round(book.nats_per_byte(docs), 4)}
+
+
+def answers(seed: int) -> dict:
+    """A model after its training."""
+    book, (known, held_out) = load("book-lm"), words()
+    plan = {"steps": STEPS, "lr": 1e-3, "schedule": cosine(STEPS, 10, 0.05), "seed": seed}
+    train(book.model, lambda dice: batch(book, known, dice), loss, progress=False, **plan)
+    book.model.eval()
+    return judged(book, held_out)
+
+
+def work() -> Iterator[tuple[str, int | None]]:
+    """Each run's name and seed; None for the model as it was."""
+    yield "before", None
+    for seed in SEEDS:
+        yield f"after/{seed}", seed
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    runs = json.loads(STORE.read_text("utf-8"))["runs"] if STORE.exists() else {}
+    for name, seed in work():
+        if name not in runs:
+            runs[name] = judged(load("book-lm"), words()[1]) if seed is None else answers(seed)
+            print(name, runs[name], flush=True)
+            write(STORE, {"runs": runs, "provenance": provenance(device.choose(0))})
+
+
+if __name__ == "__main__":
+    main()
