@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnbook import device
 from attnbook.data import text
@@ -59,7 +59,7 @@ def batch(book: BookModel, known: list[str], generator: torch.Generator) -> tupl
     return pad(rows, batch_first=True), pad(answers, batch_first=True)
 
 
-def loss(model, batch):
+def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
     tokens, answer = batch
     return token_loss(model(tokens[:, :-1]), tokens[:, 1:], answer[:, 1:])
 
@@ -85,8 +85,10 @@ def judged(book: BookModel, held_out: list[str]) -> dict:
 def answers(seed: int) -> dict:
     """A model after its training."""
     book, (known, held_out) = load("book-lm"), words()
-    plan = {"steps": STEPS, "lr": 1e-3, "schedule": cosine(STEPS, 10, 0.05), "seed": seed}
-    train(book.model, lambda dice: batch(book, known, dice), loss, progress=False, **plan)
+    train(
+        book.model, lambda dice: batch(book, known, dice), loss, steps=STEPS, lr=1e-3,
+        schedule=cosine(STEPS, 10, 0.05), seed=seed, progress=False,
+    )  # fmt: skip
     book.model.eval()
     return judged(book, held_out)
 

@@ -13,10 +13,13 @@ steps. Nothing was tuned.
 """
 
 import json
-from functools import cache
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from attnbook import device
 from attnbook.attention import MultiHeadAttention
@@ -38,6 +41,7 @@ STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "drafts.json"
 SEEDS, TOKENS, STARTS = range(5), 48, range(0, 30_000, 7_500)
 WAYS = {"greedy": certain, "drawn": after(temperature(1.0))}
 DRAFTS = ("table of counts", "copy", "second token")
+Batch = tuple[Tensor, Tensor]
 AHEAD = {"table of counts": (1, 4), "copy": (1, 4), "second token": (1,)}
 
 
@@ -58,7 +62,7 @@ def trained_ahead() -> MultiTokenModel:
     model = MultiTokenModel(book.model.requires_grad_(False), head(256, 4, 640))
     windows = text.windows(book.encode(text.load("python-docs").train)[0], 64, 8)
 
-    def loss(model, batch):
+    def loss(model: MultiTokenModel, batch: Batch) -> Tensor:
         return multitoken_loss(model, torch.cat((batch[0], batch[1][:, -1:]), 1), 1.0)
 
     schedule = cosine(150, 15, 0.05)
@@ -72,7 +76,7 @@ def table() -> NGrams:
     return NGrams(load("book-lm").encode(text.load("python-docs").train)[0], 1024, 4)
 
 
-def proposer(name: str, way: str):
+def proposer(name: str, way: str) -> MultiTokenDraft | Copy | NGrams:
     """A draft of the given kind."""
     if name == "second token":
         return MultiTokenDraft(trained_ahead(), WAYS[way])
@@ -82,7 +86,8 @@ def proposer(name: str, way: str):
 def kept(name: str, way: str, K: int) -> dict:
     """What became of the drafts in four texts."""
     book, held_out = load("book-lm"), text.load("python-docs").validation
-    propose, found = proposer(name, way), {"proposed": [], "kept": [], "calls": []}
+    propose = proposer(name, way)
+    found: dict[str, list[int]] = {"proposed": [], "kept": [], "calls": []}
     for i in STARTS:
         start = book.encode(held_out[i : i + 300])[0]
         dice = torch.Generator().manual_seed(i)
@@ -103,35 +108,35 @@ def beside(ahead: bool, seed: int) -> float:
     model = llama(len(letters), width=48, depth=2, heads=4, hidden=128)
     whole = MultiTokenModel(model, head(48, 4, 128)) if ahead else model
 
-    def loss(whole, batch):
-        if not ahead:
+    def loss(whole: nn.Module, batch: Batch) -> Tensor:
+        if not isinstance(whole, MultiTokenModel):
             return token_loss(whole(batch[0]), batch[1])
         return multitoken_loss(whole, torch.cat((batch[0], batch[1][:, -1:]), 1))
 
     windows = text.windows(letters.encode(docs.train), 64, 12)
-    plan = {"steps": 200, "lr": 5e-3, "schedule": cosine(200, 15, 0.05), "seed": seed}
-    train(whole, windows, loss, progress=False, **plan)
+    schedule = cosine(200, 15, 0.05)
+    train(whole, windows, loss, steps=200, lr=5e-3, schedule=schedule, seed=seed, progress=False)
     with torch.no_grad():
         return token_loss(model.eval()(inputs), targets).item()
 
 
-def work():
+def work() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Each run's name, and what makes it."""
     for way in WAYS:
         for name in DRAFTS:
             for K in AHEAD[name]:
-                yield f"kept/{way}/{name}/{K}", (kept, name, way, K)
+                yield f"kept/{way}/{name}/{K}", partial(kept, name, way, K)
     for ahead in (False, True):
         for seed in SEEDS:
-            yield f"beside/{'two' if ahead else 'one'}/{seed}", (beside, ahead, seed)
+            yield f"beside/{'two' if ahead else 'one'}/{seed}", partial(beside, ahead, seed)
 
 
 def main() -> None:
     torch.set_num_threads(1)
     runs = json.loads(STORE.read_text("utf-8"))["runs"] if STORE.exists() else {}
-    for name, (make, *given) in work():
+    for name, make in work():
         if name not in runs:
-            runs[name] = make(*given)
+            runs[name] = make()
             print(name, runs[name], flush=True)
             write(STORE, {"runs": runs, "provenance": provenance(device.choose(0))})
 
