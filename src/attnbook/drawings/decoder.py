@@ -39,7 +39,7 @@ def part(pen: Pen, x: Length, y: Length, place: int) -> None:
     """One part beside its piece of the stream, what it reads above it, its formula below."""
     name, after, formula, asks, role = PARTS[place]
     stream, beside, middle = y + 104, y + 60, x + 92
-    pen.stream([(x, stream), (x + STEP, stream)])
+    pen.stream([(x + 12, stream), (x + STEP - 12, stream)])
     copy = [(x + 24, stream - 4), (x + 24, beside), (x + 34, beside)]
     pen.line(copy, f"{'query' if place == 1 else 'muted'} k", "")
     pen.box(x + 34, beside - 15, (116, 30), f"{role} t", 6)
@@ -47,7 +47,8 @@ def part(pen: Pen, x: Length, y: Length, place: int) -> None:
     pen.line([(x + 150, beside), (x + 164, beside), (x + 164, stream - 8)], f"{role} k")
     pen.plus(x + 164, stream)
     pen.pill(x + 196, stream, "norm", (38, 20))
-    for left, letter in ((x, "yab"[place]), (x + STEP, after)):
+    before = [(x, "yab"[place])] if place == 0 or pen.width < 500 else []  # else it stands there
+    for left, letter in (*before, (x + STEP, after)):
         pen.box(left - 11, stream - 12, (22, 24), "box", 4)
         pen.text(left, stream + 5, letter, "m")
     reads(pen, middle, y, place)
