@@ -1,10 +1,15 @@
-"""What the parts of a block are for, and what depth buys: the two stored tables of chapter 6.
+"""What the parts of a block are for, and what depth buys: the stored tables of chapter 6.
 
-    python results/blocks.py            # both studies, resumed run by run
+    python results/blocks.py            # all studies, resumed run by run
 
-Ablation: digits backwards, 80 steps of Adam at 0.005, width 32, four variants of the block, five
+Ablation: digits backwards, 80 steps of Adam at 0.005, width 32, five variants of the block, five
 seeds, the mean loss of the last ten steps. A run that reaches no finite loss is stored as null.
-Twelve blocks were trained with three other learning rates, too.
+Twelve blocks were trained with five other learning rates, too. "No norm, small start" divides the
+matrices that write to the stream by √(2N) for N blocks, as GPT-2 does.
+
+Adding: the sum of a digit and the one before it, modulo 10, by one pre-norm block with a network,
+with two more attentions in its place, or with a network without activation: the mean loss of the 15
+steps before steps 220, 500 and 1,500 of Adam at 0.005, batches of 32.
 
 Depth: the number of the person 1, 2 or 3 steps along the ring, 500 steps of batches of 64, three
 models of about 50,000 parameters. Each model gets the best of three learning rates for each number
@@ -37,7 +42,8 @@ STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "blocks.json"
 SEEDS = range(5)
 DEPTHS = (2, 6, 12)
 RATES = (0.0015, 0.003, 0.006)
-RATE, OTHERS = 0.005, (0.0005, 0.0015, 0.015)  # of the ablation
+RATE, OTHERS = 0.005, (0.0002, 0.0005, 0.0015, 0.015, 0.03)  # of the ablation
+MOMENTS = (220, 500, 1500)
 SHAPES = {"1 block of width 64": (1, 64), "2 blocks of width 44": (2, 44)}
 SHAPES["4 blocks of width 32"] = (4, 32)
 
@@ -59,6 +65,7 @@ VARIANTS: dict[str, tuple[Wrap, Callable[[int], nn.Module]]] = {
     "post-norm": (PostNorm, LayerNorm),
     "no residual": (Bare, LayerNorm),
     "no norm": (PreNorm, nn.Identity),
+    "no norm, small start": (PreNorm, nn.Identity),
 }
 
 
@@ -87,15 +94,53 @@ def ablation(name: str, depth: int, seed: int, rate: float = RATE) -> float | No
     body = stack(wrap, norm, depth, width=32, heads=4)
     model = MaskedLanguageModel(Embed(10, 32, Sinusoidal(32)), body, nn.Linear(32, 10))
     initialise(model, xavier, embedding_std=1.0)
-
-    def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
-        return token_loss(model(batch[0]), batch[1])
-
+    if "small start" in name:
+        quieter(body)
     try:
         losses = train(model, reversing, loss, steps=80, lr=rate, seed=seed, progress=False).loss
     except NonFiniteLoss:
         return None
     return round(sum(losses[-10:]) / 10, 4)
+
+
+def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+    """Mean cross-entropy of the answers, in nats."""
+    return token_loss(model(batch[0]), batch[1])
+
+
+@torch.no_grad()
+def quieter(body: Stack) -> None:
+    """Divide what writes to the stream by √(2N) for N blocks. Radford et al. 2019, section 2.3."""
+    for name, weight in body.named_parameters():
+        if name.endswith(("to_out.weight", "down.weight")):
+            weight.div_((2 * len(body.blocks)) ** 0.5)
+
+
+def adding(generator: torch.Generator, B: int = 32, T: int = 6) -> tuple[Tensor, Tensor]:
+    """Digits, and at each position the sum of the digit and the one before it, modulo 10."""
+    x = torch.randint(10, (B, T), generator=generator)
+    return x, (x + x.roll(1, dims=1)) % 10
+
+
+KINDS: dict[str, Callable[[], nn.Module]] = {
+    "network": lambda: MLP(32, 128),
+    "two more attentions": lambda: nn.Sequential(
+        MultiHeadAttention(32, 4), PreNorm(MultiHeadAttention(32, 4), LayerNorm(32))
+    ),
+    "no activation": lambda: MLP(32, 128, activation=nn.Identity()),
+}
+
+
+def adding_study(name: str, seed: int) -> list[float]:
+    """The loss of one block at each of `MOMENTS`."""
+    torch.manual_seed(seed)
+    attention = PreNorm(MultiHeadAttention(32, 4), LayerNorm(32))
+    body = Stack([Block(attention, PreNorm(KINDS[name](), LayerNorm(32)))], LayerNorm(32))
+    model = MaskedLanguageModel(Embed(10, 32, Sinusoidal(32)), body, nn.Linear(32, 10))
+    initialise(model, xavier, embedding_std=1.0)
+    steps = MOMENTS[-1]
+    losses = train(model, adding, loss, steps=steps, lr=RATE, seed=seed, progress=False).loss
+    return [round(sum(losses[moment - 15 : moment]) / 15, 4) for moment in MOMENTS]
 
 
 class Walker(nn.Module):
@@ -114,10 +159,6 @@ def depth_study(steps: int, name: str, rate: float, seed: int) -> float:
     """Share of right answers on 1,000 new rings."""
     torch.manual_seed(seed)
     model, task = Walker(*SHAPES[name]), ring.steps_along(steps)
-
-    def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
-        return token_loss(model(batch[0]), batch[1])
-
     schedule = cosine(500, 30)
     train(model, task, loss, steps=500, lr=rate, schedule=schedule, seed=seed, progress=False)
     with torch.no_grad():
@@ -131,6 +172,8 @@ def work() -> Iterator[Any]:
         yield f"ablation/{name}/{depth}/{seed}", lambda a=(name, depth, seed): ablation(*a)
     for name, rate, seed in itertools.product(VARIANTS, OTHERS, SEEDS):
         yield f"rate/{name}/{rate}/{seed}", lambda a=(name, 12, seed, rate): ablation(*a)
+    for name, seed in itertools.product(KINDS, SEEDS):
+        yield f"adding/{name}/{seed}", lambda a=(name, seed): adding_study(*a)
     for steps, name, rate, seed in itertools.product((1, 2, 3), SHAPES, RATES, SEEDS):
         yield (
             f"depth/{steps}/{name}/{rate}/{seed}",
@@ -157,6 +200,7 @@ def summary(runs: dict[str, Any]) -> dict:
             name: {rate: [runs[f"rate/{name}/{rate}/{seed}"] for seed in SEEDS] for rate in OTHERS}
             for name in VARIANTS
         },
+        "adding": {name: [runs[f"adding/{name}/{seed}"] for seed in SEEDS] for name in KINDS},
         "depth": {
             s: {name: shares for name, (_, shares) in row.items()} for s, row in chosen.items()
         },
