@@ -19,12 +19,14 @@ from attnbook.drawings import gallery
 from attnbook.drawings.adding import HEADS, MATRIX, sum_of_heads
 from attnbook.drawings.asks import ring, who_asks
 from attnbook.drawings.averages import averages
+from attnbook.drawings.beams import CASE, beams
 from attnbook.drawings.block import residual_stream
 from attnbook.drawings.bottleneck import look_back, one_vector
 from attnbook.drawings.cache import kv_cache, shared_keys
 from attnbook.drawings.cones import heard, nothing_leaks
 from attnbook.drawings.drawing import STYLE, Drawing, page
 from attnbook.drawings.families import FAMILIES
+from attnbook.drawings.forcing import teacher_forcing
 from attnbook.drawings.gru import gru_cell
 from attnbook.drawings.heads import split_attend_join
 from attnbook.drawings.language import bpe, draft_check, next_token
@@ -280,6 +282,23 @@ def test_one_vector_is_passed_on_and_the_other_states_are_not():
         one_vector("abcdef", "a")
 
 
+def test_the_teacher_gives_true_words_and_alone_each_word_comes_from_the_last_one():
+    for svg in DRAWINGS["teacher_forcing"].layouts.values():
+        assert svg.count('class="value f s"') == 5  # <s> twice, and three true words
+        assert len(re.findall(r'class="hair" d', svg)) == 3  # all cells behind the mistake
+        assert all(svg.count(f">{word}<") == 2 for word in ("ma", "mon", "noir"))
+    later = teacher_forcing(said=("ma", "chien", "noir"), wrong=1).layouts["wide"]
+    assert len(re.findall(r'class="hair" d', later)) == 2
+
+
+def test_a_beam_of_two_finds_what_greedy_decoding_misses():
+    products = [p * q for p, then in CASE.values() for q in then.values()]
+    for pen in (DRAWINGS["beams"].wide, DRAWINGS["beams"].tall):
+        assert [row[0] for row in pen.tables["together"]] == [printed(p) for p in products]
+    assert "ends with le chien, together .15" in DRAWINGS["beams"].desc
+    assert "is found: la voiture, together .36" in DRAWINGS["beams"].desc
+
+
 def test_each_head_attends_to_half_of_every_row():
     x = torch.arange(18.0).view(3, 6)
     for pen in (DRAWINGS["split_attend_join"].wide, DRAWINGS["split_attend_join"].tall):
@@ -454,6 +473,8 @@ def test_the_doors_name_every_scheme_and_leave_the_values_alone():
         (lambda: who_asks(asks=(2, 9)), "lengths up to 8 fit"),
         (lambda: averages(torch.ones(2), torch.eye(2), layers=6), "1 to 5 layers fit; got 6"),
         (lambda: lookup(temperatures=(0, 1, 2)), "three temperatures above 0 fit"),
+        (lambda: teacher_forcing(true=("ma",)), "3 words each, a mistake at 0 to 2; got 1, 3, 0"),
+        (lambda: beams(width=9), "up to 8 pairs of words, 1 to as many beams; got 6, 9"),
         (lambda: lookup(words="abc"), "with a word each; got keys .*, 3 words"),
     ],
 )

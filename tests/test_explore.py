@@ -9,6 +9,7 @@ import torch
 
 from attnbook.attention import AdditiveScores
 from attnbook.explore import element
+from attnbook.explore.alignment import Alignment
 from attnbook.explore.block import BlockWalk
 from attnbook.explore.by_hand import AttentionByHand
 from attnbook.explore.cost import Cost
@@ -33,6 +34,7 @@ def lookup(words=WORDS):
 
 
 MAKERS = {
+    "alignment": Alignment,
     "block": BlockWalk,
     "lookup": lookup,
     "cost": Cost,

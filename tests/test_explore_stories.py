@@ -10,6 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from attnbook.attention import scaled_dot_scores
 from attnbook.block import Block, PostNorm, PreNorm
 from attnbook.efficient import flash, sparse
+from attnbook.explore.alignment import Alignment, told
 from attnbook.explore.block import BlockWalk, parts
 from attnbook.explore.by_hand import AttentionByHand
 from attnbook.explore.cost import MODELS, Cost, Model
@@ -22,6 +23,7 @@ from attnbook.explore.tiles import Tiles
 from attnbook.heads import watch, without_heads
 from attnbook.norms import LayerNorm
 from attnbook.recipes import gpt2, llama, mixtral
+from attnbook.stored_run import stored_run
 from attnbook.train import parameters
 
 
@@ -135,6 +137,70 @@ class TestNextToken:
             NextToken(7)
         with pytest.raises(ValueError, match=r"tau is 0.1 to 3, .*; got 0.0, 40"):
             NextToken(tau=0.0)
+
+
+class TestAlignment:
+    thing = Alignment()
+    stored = stored_run("alignments")
+
+    def steps(self, seed):
+        """Every word of the seed in every sentence: its sentence and the result."""
+        for sentence, here in enumerate(self.thing.sentences):
+            for word in range(len(here["said"][seed])):
+                yield here, result(self.thing, sentence=sentence, seed=seed, word=word)
+
+    def test_weights_are_shares_of_the_source(self):
+        for here, now in self.steps(0):
+            for row in filter(None, now["looks"]):
+                assert len(row) == len(here["source"])
+                assert sum(row) == pytest.approx(1, abs=0.005)
+
+    def test_a_word_is_compared_with_the_same_word_of_the_other_seed_or_with_none(self):
+        for here, now in (step for seed in (0, 1) for step in self.steps(seed)):
+            for seed, place in enumerate(now["at"]):
+                assert here["said"][seed][place] == now["word"]
+        other = Alignment()
+        other.sentences[10]["said"][1][0] = "sa"  # what only one of them writes
+        now = result(other)
+        assert now["at"] == [0, -1] and now["looks"][1] == []
+        assert other.sentence().endswith("seed 1 never writes it.") and "<svg" in other.picture()
+
+    def test_two_times_the_same_word_are_told_apart(self):
+        other = Alignment(first=2)
+        other.sentences[2]["said"] = [["a", "b", "a"], ["b", "a", "a"]]
+        assert [result(other, word=word)["at"] for word in range(3)] == [[0, 1], [1, 0], [2, 2]]
+
+    def test_the_two_seeds_write_a_word_while_they_look_at_different_places(self):
+        """It happens, and in fewer than half of the cases."""
+        pairs = [now["looks"] for _, now in self.steps(0) if all(now["looks"])]
+        apart = [one.index(max(one)) != two.index(max(two)) for one, two in pairs]
+        assert 0 < sum(apart) < len(apart) / 2
+
+    def test_all_runs_have_the_same_sentences_and_the_command_that_made_them(self):
+        names = {"bahdanau_2015.seed0", "bahdanau_2015.seed1", "cho_2014.seed0"}
+        assert set(self.stored["runs"]) == names
+        for name, run in self.stored["runs"].items():
+            assert set(run["alignments"]) == set(self.stored["sentences"])
+            command = run["provenance"]["command"]
+            model, _, seed = name.partition(".seed")
+            assert f"--model {model} --seed {seed}" in command and "--alignments 48" in command
+            config = {**run["config"], "model": "", "seed": 0}
+            assert config == {**self.stored["runs"]["cho_2014.seed0"]["config"], "model": ""}
+
+    def test_on_the_whole_test_set_the_seeds_are_close_and_one_vector_far_behind(self):
+        bleu = {name: run["bleu"] for name, run in self.stored["runs"].items()}
+        two = bleu["bahdanau_2015.seed0"], bleu["bahdanau_2015.seed1"]
+        assert abs(two[0] - two[1]) < 5 and bleu["cho_2014.seed0"] < min(two) / 2
+
+    def test_the_model_with_one_vector_is_there_to_compare(self):
+        fixed = [told(self.stored, number)["fixed"] for number in self.stored["sentences"]]
+        assert all(fixed) and not any("</s>" in text for text in fixed)
+
+    def test_bad_input_is_named(self):
+        with pytest.raises(ValueError, match=r"a sentence from 0 to 11, .* got 12, 0, 0"):
+            Alignment(first=12)
+        with pytest.raises(ValueError, match="got 0, 2, 0"):
+            Alignment(seed=2)
 
 
 class TestHeads:

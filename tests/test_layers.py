@@ -101,6 +101,7 @@ MAY_IMPORT = {
     "sharp": set(),
     "stored_run": set(),
     "seating": PARTS | {"data", "train"},
+    "translators": PARTS | {"data", "seq2seq", "train"},
     "figures": DRAWING,
     "panel": DRAWING,
     "show": DRAWING,

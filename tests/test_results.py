@@ -121,6 +121,7 @@ def test_the_table_in_chapter_2_is_what_is_stored(runs, root):
         (f"(`{run['config']['corpus']}`)", f"`{run['config']['model']}`"): (
             f"{run['parameters'] / 1e6:.1f} million",
             f"{run['steps']:,}",
+            f"{run['training_seconds']:,}",
             f"{run['bleu']:.1f}",
         )
         for run in runs.values()
@@ -131,6 +132,18 @@ def test_the_table_in_chapter_2_is_what_is_stored(runs, root):
         corpus, model, *numbers = (part.strip() for part in row.strip("|").split("|"))
         found[corpus.split()[-1], model] = tuple(numbers)
     assert found == expected
+    multi30k = [run for run in runs.values() if run["config"]["corpus"] == "multi30k-de-en"]
+    one, attention = (
+        next(run for run in multi30k if run["config"]["model"] == model)
+        for model in ("cho_2014", "bahdanau_2015")
+    )
+    step, early = next(pair for pair in attention["validation"] if pair[0] == 904)
+    seconds = attention["training_seconds"] * step / attention["steps"]
+    assert seconds < one["training_seconds"] and early < one["validation"][-1][1]
+    ratio = attention["training_seconds"] / one["training_seconds"]
+    for number in (f"{early:.2f} nats", f"about {round(seconds, -1):,.0f} seconds"):
+        assert number in text
+    assert f"{ratio:.1f} times as long" in text and f"at {one['validation'][-1][1]:.2f}" in text
 
 
 def test_the_table_in_chapter_6_is_what_is_stored(runs, root):

@@ -9,6 +9,7 @@ from attnbook.block import Block, PreNorm
 from attnbook.drawings.adding import sum_of_heads
 from attnbook.drawings.asks import ring, who_asks
 from attnbook.drawings.averages import averages
+from attnbook.drawings.beams import beams
 from attnbook.drawings.block import residual_stream
 from attnbook.drawings.bottleneck import look_back, one_vector
 from attnbook.drawings.cache import kv_cache, shared_keys
@@ -17,6 +18,7 @@ from attnbook.drawings.decoder import decoder_block
 from attnbook.drawings.doors import where_positions
 from attnbook.drawings.drawing import Drawing
 from attnbook.drawings.families import families
+from attnbook.drawings.forcing import teacher_forcing
 from attnbook.drawings.gru import gru_cell
 from attnbook.drawings.heads import split_attend_join
 from attnbook.drawings.language import bpe, draft_check, next_token
@@ -154,6 +156,8 @@ GALLERY: dict[str, Callable[[], Drawing]] = {
     "unrolled": pulse,
     "one_vector": lambda: one_vector(READS, WRITES),
     "look_back": looks,
+    "teacher_forcing": teacher_forcing,
+    "beams": beams,
     "lstm_cell": lstm,
     "gru_cell": gru,
     "three_problems": three_problems,
