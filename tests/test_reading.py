@@ -16,6 +16,8 @@ from toc import pages
 ROOT = Path(__file__).parents[1]
 CHAPTERS = [file for file in pages(ROOT) if re.match(r"book/\d\d-", file)]
 MAIN = [file for file in CHAPTERS if "deeper" not in file]
+# A picture is an image, a drawing, or an explorable that is drawn without one.
+PICTURE = ".opening .picture :is(img, svg, attn-next-token):visible"
 STORED = ROOT / "tests/pages.json"
 TALLEST = 17_500  # pixels of a main page of the second edition, at a width of 1,366
 PAGE, LANDING = 1_000_000, 250_000  # bytes, compressed as a server would
@@ -46,7 +48,7 @@ def chapter(request, visit):
 def test_the_first_screen_has_the_question_and_a_whole_picture(chapter):
     question = chapter.locator(".opening .question")
     assert question.is_visible() and question.inner_text().strip().endswith("?")
-    image = chapter.locator(".opening .picture :is(img, svg):visible").first.bounding_box()
+    image = chapter.locator(PICTURE).first.bounding_box()
     assert image and image["width"] > 150 and image["y"] + image["height"] < 1.2 * 900
     assert "min to read" in chapter.locator(".facts").inner_text()
 
@@ -163,7 +165,7 @@ def test_on_a_phone_the_picture_is_whole_and_no_code_is_cut(visit, name):
     wide = """() => [...document.querySelectorAll('article .cell_input pre')].filter(
         (n) => n.checkVisibility() && n.scrollWidth > n.clientWidth + 1).map((n) => n.innerText)"""
     with visit(f"{name}.html", width=390, height=844) as page:
-        image = page.locator(".opening .picture :is(img, svg):visible").first.bounding_box()
+        image = page.locator(PICTURE).first.bounding_box()
         no_more_than(name, "picture", image["y"] + image["height"], 1.2 * 844)
         assert image["width"] <= 390
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
