@@ -567,6 +567,46 @@ UNSCALED = "scores not divided by √D"
 POLARITY = "the mask keeps what it should hide: True means that looking is allowed"
 NUMBERS = "0 and 1 are returned; True and False are asked for"
 
+# Chapter 15
+
+
+def delta_write(wrong, S, k, v, beta):
+    old = S @ k if "rows" in wrong else S.T @ k
+    gap = v + old if "sign" in wrong else v if "added" in wrong else v - old
+    step = 2 * beta if "doubled" in wrong else 1.0 if "no-strength" in wrong else beta
+    if "value-only" in wrong:
+        return S + torch.outer(k, beta * v - old)
+    return S + step * torch.outer(k, gap)
+
+
+def delta_write_cases(numbers):
+    def one(k, beta):
+        k = torch.tensor(k)
+        return normal(numbers, len(k), len(k)), k, normal(numbers, len(k)), beta
+
+    return [
+        Case("a key of length 1", one([0.6, 0.8, 0.0], 0.5)),
+        Case("four channels", one([0.5, -0.5, 0.5, 0.5], 1.5)),
+        Case("a longer key", one([1.0, 2.0, -1.0], 0.25)),
+    ]
+
+
+def kept_numbers(wrong, T, layers, every, heads, D):
+    full = layers if "all-full" in wrong else layers // every
+    cache = (1 if "keys-only" in wrong else 2) * T * heads * D
+    state = heads * D * (1 if "no-matrix" in wrong else D) * (T if "per-token" in wrong else 1)
+    rest = layers if "all-state" in wrong else layers - full
+    return full * cache + (0 if "no-state" in wrong else rest * state)
+
+
+def kept_cases_of_hybrids(numbers):
+    lengths = 100 * torch.arange(1, 13)
+    return [
+        Case("eight layers, one of four full", (lengths, 8, 4, 2, 16)),
+        Case("twelve layers, one of six full", (lengths, 12, 6, 3, 8)),
+    ]
+
+
 QUESTIONS = {
     "elman_jacobian": Question(
         elman_jacobian,
@@ -865,6 +905,30 @@ QUESTIONS = {
             "own-one": "v also holds the 1 of the ordinary gradients: 4 is 1 and 3",
             "square": "the step is half when the root of v is 2, so v is 4",
             "sign": "the number of steps is negative: the logarithm of β₂ is",
+        },
+    ),
+    "delta_write": Question(
+        delta_write,
+        delta_write_cases,
+        {
+            "added": "key times value is added; what the memory answers already must go first",
+            "sign": "the old answer is added instead of taken away",
+            "no-strength": "the strength β is not used",
+            "doubled": "the step is twice as long; the ½ in the loss takes the 2 away",
+            "value-only": "only the new value is multiplied by β; the old answer is, too",
+            "rows": "the memory is asked with S k; it answers Sᵀ k",
+        },
+    ),
+    "kept_numbers": Question(
+        kept_numbers,
+        kept_cases_of_hybrids,
+        {
+            "all-full": "every layer has a cache; only one of `every` is full attention",
+            "keys-only": "keys or values are missing in the cache; both are kept",
+            "no-matrix": "a state is a matrix of D × D for each head, not a vector",
+            "per-token": "a state is counted for every token; there is one per layer and head",
+            "all-state": "full layers have no state",
+            "no-state": "the states of the other layers are missing",
         },
     ),
 }

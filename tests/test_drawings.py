@@ -33,6 +33,7 @@ from attnbook.drawings.language import bpe, draft_check, next_token
 from attnbook.drawings.lookup import soft_lookup
 from attnbook.drawings.lstm import lstm_cell
 from attnbook.drawings.matrices import attention_matrices
+from attnbook.drawings.memory import matrix_memory
 from attnbook.drawings.palette import CSS, DARK, LIGHT, ROLES
 from attnbook.drawings.pen import Pen, printed, read, symbols
 from attnbook.drawings.permits import MASKS, table
@@ -43,6 +44,7 @@ from attnbook.drawings.unrolled import unrolled
 from attnbook.explore import element
 from attnbook.heads import watch
 from attnbook.recipes import gpt2, vaswani_2017
+from attnbook.recurrence.delta import delta_step
 from attnbook.recurrent import GRUCell, LSTMCell
 from attnbook.rotary import Rotary
 from attnbook.stored_run import stored_run
@@ -322,6 +324,16 @@ def test_the_drinks_that_are_brought_are_those_of_the_two_who_are_asked():
         assert [pen.tables[f"drink{n}"][0][0] for n in range(12)] == [str(d) for d in drinks]
 
 
+def test_a_memory_is_written_as_the_delta_rule_writes_it():
+    S, k, v = torch.tensor([[0.2, 0.4], [0.1, 0.9]]), torch.tensor([0.6, 0.8]), torch.ones(2)
+    drawing = matrix_memory(S.tolist(), k.tolist(), v.tolist(), beta=0.5, keep=0.9)
+    read, after = delta_step(S, k, k, v, torch.tensor(0.5), torch.tensor([0.9]).log())
+    for pen in (drawing.wide, drawing.tall):
+        assert agrees(pen.tables["faded"], 0.9 * S) and agrees(pen.tables["after"], after)
+        assert agrees(pen.tables["wrong"], (v - 0.9 * S.T @ k)[None])
+        assert agrees(pen.tables["read"], read[None])
+
+
 def test_a_cache_computes_each_position_once():
     wide = ElementTree.fromstring(DRAWINGS["kv_cache"].layouts["wide"])
     rows = [g for g in wide.iter("g") if g.get("class") == "step"]
@@ -466,6 +478,7 @@ def test_the_doors_name_every_scheme_and_leave_the_values_alone():
         (lambda: next_token(["a", "b", "c"], [1.0]), "got 3 words and 1 losses"),
         (lambda: bpe(["lowlands"], [("l", "o")] * 3), "got 1 words and 3 merges"),
         (lambda: draft_check(["a"], torch.ones(1), torch.ones(1)), "got 1 words"),
+        (lambda: matrix_memory(k=[1.0]), "a memory of 2 × 2, a key and a value of 2 fit"),
         (lambda: kv_cache(prompt=9), "up to 14 positions in 8 steps fit; got 9 and 8"),
         (lambda: shared_keys(heads=3), "4 heads that divide the width fit; got 3, 48, 32"),
         (lambda: ring("AB"), "3 to 8 different names fit on a ring; got 'AB'"),

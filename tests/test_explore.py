@@ -17,6 +17,7 @@ from attnbook.explore.decay import Decay
 from attnbook.explore.heads import HeadSwitchboard
 from attnbook.explore.lookup import Lookup
 from attnbook.explore.masks import MaskPainter
+from attnbook.explore.memory import MatrixMemory
 from attnbook.explore.next_token import NextToken
 from attnbook.explore.rope import Rope
 from attnbook.explore.sampling import Sampling
@@ -43,6 +44,7 @@ MAKERS = {
     "by-hand": AttentionByHand,
     "masks": MaskPainter,
     "next-token": NextToken,
+    "memory": MatrixMemory,
     "rope": Rope,
     "sampling": Sampling,
     "tiles": Tiles,

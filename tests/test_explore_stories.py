@@ -16,6 +16,7 @@ from attnbook.explore.by_hand import AttentionByHand
 from attnbook.explore.cost import MODELS, Cost, Model
 from attnbook.explore.heads import HeadSwitchboard, trained
 from attnbook.explore.masks import MaskPainter
+from attnbook.explore.memory import MatrixMemory
 from attnbook.explore.next_token import NextToken
 from attnbook.explore.rope import Rope
 from attnbook.explore.sampling import Sampling, drawn
@@ -293,6 +294,37 @@ class TestBlock:
             BlockWalk(norm="pre")
         with pytest.raises(ValueError, match="token is 1 to 3, depth 1 to 12; got 0 and 8"):
             BlockWalk(token=0)
+
+
+class TestMemory:
+    thing = MatrixMemory()
+
+    def test_added_a_name_that_returns_is_answered_with_both_numbers(self):
+        now = result(self.thing)
+        assert now["answers"][0] == [1, 0, 1] and (now["known"], now["right"]) == (2, 1)
+
+    def test_corrected_all_names_that_return_are_answered_with_the_newest(self):
+        now = result(self.thing, rule="delta", step=6)
+        assert now["right"] == now["known"] == 3 and now["answers"][0] == [0, 1, 0]
+
+    def test_a_strength_of_2_turns_what_is_known_into_its_opposite(self):
+        once, twice = (result(self.thing, rule="delta", step=n, strength=2) for n in (1, 3))
+        assert once["answers"][0] == [2, 0, 0] and twice["answers"][0] == [-2, 0, 2]
+
+    def test_six_names_in_four_rows_crowd_each_other_with_both_rules(self):
+        for rule in ("add", "delta"):
+            assert result(self.thing, pairs="crowd", rule=rule, step=4)["right"] == 4
+            assert result(self.thing, pairs="crowd", rule=rule, step=6)["right"] < 6
+
+    def test_what_is_kept_fades_with_age(self):
+        answers = result(self.thing, pairs="crowd", step=3, keep=0.5)["answers"]
+        assert [max(row) for row in answers[:3]] == [0.25, 0.5, 1]
+
+    def test_what_does_not_fit_is_refused(self):
+        with pytest.raises(ValueError, match="steps 0 to 6; got 'returns', 'add', 7"):
+            MatrixMemory(step=7)
+        with pytest.raises(ValueError, match="strength is 0 to 2"):
+            MatrixMemory(strength=3.0)
 
 
 class TestTiles:

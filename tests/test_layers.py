@@ -102,6 +102,7 @@ MAY_IMPORT = {
     "stored_run": set(),
     "seating": PARTS | {"data", "train"},
     "translators": PARTS | {"data", "seq2seq", "train"},
+    "recalling": PARTS | {"data", "train"},
     "figures": DRAWING,
     "panel": DRAWING,
     "show": DRAWING,

@@ -74,3 +74,27 @@ def test_each_scheme_was_run_with_five_seeds_at_its_best_rate(schemes):
 def test_a_run_of_the_schemes_is_repeated(schemes):
     found = stored_run("positions")["runs"]["grid/rotary by row and column/0.003/0"]
     assert schemes.grid_run("rotary by row and column", 0.003, 0) == pytest.approx(found, abs=0.1)
+
+
+@pytest.fixture
+def recurrence(root, monkeypatch):
+    """The script of results/ that made the runs of chapter 15."""
+    monkeypatch.syspath_prepend(str(root / "results"))
+    return importlib.import_module("recurrence")
+
+
+def test_each_memory_was_run_with_five_seeds_at_the_best_of_three_rates(recurrence):
+    found = stored_run("recurrence")
+    groups = {f"{study}/{name}": rates for study, name, _, rates in recurrence.groups()}
+    assert set(found["compared"]) == set(groups)
+    for key, one in found["compared"].items():
+        assert list(one["tried"]) == [str(rate) for rate in groups[key]]
+        rank = {rate: recurrence.judged(key, run) for rate, run in one["tried"].items()}
+        assert rank[str(one["rate"])] == max(rank.values()) and len(one["seeds"]) == 5
+    assert found["provenance"]["command"] == "python results/recurrence.py"
+
+
+def test_a_run_of_a_memory_is_repeated(recurrence):
+    found = stored_run("recurrence")["compared"]["recall/once/linear, unit keys"]
+    again = recurrence.at_recall("once", "linear, unit keys", 16, found["rate"], 0)
+    assert again == pytest.approx(found["seeds"][0], abs=0.15)

@@ -92,7 +92,7 @@ def minutes(env: BuildEnvironment, page: str) -> int:
 
 
 def map_and_table(app: Sphinx, page: str, node: nodes.Element) -> str:
-    """Fourteen stops, then the questions."""
+    """A stop for each chapter, then the questions."""
     env, stops, rows = app.env, [], []
     if list(node["questions"]) != chapters(env):
         raise ExtensionError(f"{page}: the chapters are {chapters(env)}")

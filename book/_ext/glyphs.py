@@ -71,6 +71,10 @@ GLYPHS = {
     + path("M31 30L44 44", 4),
     # a loss that jumps
     "14": path("M6 4V42H46") + path("M8 10L14 22L20 27L25 30L28 12L31 31L44 36", 2.5),
+    # a memory that is handed on
+    "15": "".join(squares(["31", "13"], 9, 14, 10))
+    + path("M4 24H12M36 24H44m-5-4l5 4l-5 4")
+    + path("M24 12V4M24 44V36"),
 }
 
 

@@ -25,6 +25,7 @@ from attnbook.drawings.language import bpe, draft_check, next_token
 from attnbook.drawings.lookup import soft_lookup
 from attnbook.drawings.lstm import lstm_cell
 from attnbook.drawings.matrices import attention_matrices
+from attnbook.drawings.memory import matrix_memory
 from attnbook.drawings.norms import norm_placement
 from attnbook.drawings.parameters import parameters
 from attnbook.drawings.permits import mask_gallery
@@ -175,6 +176,7 @@ GALLERY: dict[str, Callable[[], Drawing]] = {
     "transformer_2017": transformer_2017,
     "turning_hands": turning_hands,
     "mask_gallery": mask_gallery,
+    "matrix_memory": matrix_memory,
     "where_positions": where_positions,
     "nothing_leaks": nothing_leaks,
     "next_token": line_of_the_text,

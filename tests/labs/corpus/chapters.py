@@ -197,6 +197,18 @@ def steps_to_half(G, beta2):
         found.append(math.log(3 / ((1 - beta2) * g * g), beta2))
     return torch.tensor(found)
 """,
+    "delta_write": """
+def delta_write(S, k, v, beta):
+    erase = torch.eye(len(k)) - beta * k[:, None] * k
+    return erase @ S + beta * k[:, None] * v
+""",
+    "kept_numbers": """
+def kept_numbers(T, layers, every, heads, D):
+    total = 0
+    for n in range(1, layers + 1):
+        total += 2 * T * heads * D if n % every == 0 else heads * D**2
+    return total
+""",
 }
 
 CHANGES = {
@@ -453,5 +465,21 @@ CHANGES = {
         "own-one": ("math.log(3 /", "math.log(4 /"),
         "square": ("math.log(3 /", "math.log(1 /"),
         "sign": ("math.log(3 /", "-math.log(3 /"),
+    },
+    "delta_write": {
+        "added": ("erase @ S", "S"),
+        "sign": ("- beta *", "+ beta *"),
+        "no-strength": ("erase =", "beta = 1\n    erase ="),
+        "doubled": ("erase =", "beta = 2 * beta\n    erase ="),
+        "value-only": ("- beta *", "-"),
+        "rows": ("return erase @ S", "return S - beta * torch.outer(k, S @ k)"),
+    },
+    "kept_numbers": {
+        "all-full": ("n % every == 0", "True"),
+        "keys-only": ("2 * T", "T"),
+        "no-matrix": ("D**2", "D"),
+        "per-token": ("D**2", "D**2 * T"),
+        "all-state": ("if n % every == 0 else heads * D**2", "* (n % every == 0) + heads * D**2"),
+        "no-state": ("heads * D**2", "0"),
     },
 }
