@@ -29,6 +29,7 @@ from attnbook.generate import beam_search, greedy_search
 from attnbook.provenance import provenance, write
 from attnbook.study import Config
 from attnbook.train import cosine, parameters, token_loss, train
+from attnbook.training.history import History
 from attnbook.transformer import EncoderDecoder
 
 ALIGNMENTS = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "alignments.json"
@@ -155,30 +156,37 @@ def keep(path: Path, corpus: pairs.Pairs, name: str, run: dict) -> None:
     write(path, kept)
 
 
+def fit(
+    model: Translator, config: Config, corpus: pairs.Pairs, here: device.Here, checkpoint: Path
+) -> History:
+    """Train as `config` says; the validation loss is taken once an epoch."""
+    B, epochs = config["batch"], config["epochs"]
+    steps = epochs * len(corpus.train) // B
+    history = train(
+        model,
+        pairs.sampler(corpus.train, corpus.source, corpus.target, B),
+        partial(loss, smoothing=config.get("smoothing", 0.0)),
+        steps=steps,
+        lr=config["lr"],
+        optimizer=optimizer(config, model),
+        schedule=cosine(steps, warmup=steps // 20, floor=config.get("floor", 0.1)),
+        seed=config["seed"],
+        evaluate=partial(validation_loss, corpus=corpus, B=B, device=here.device),
+        every=max(1, steps // epochs),
+        checkpoint=checkpoint,
+        precision=here.autocast,
+    )
+    return study.complete(history)
+
+
 def measure(config: Config, checkpoint: Path, kept: int = 0) -> dict:
     """Train and test as `config` says; what is returned is what is stored."""
     here = device.choose(config["seed"])
     corpus = pairs.load(config["corpus"])
-    B, epochs = config["batch"], config["epochs"]
     model = build(config, corpus).to(here.device)
-    steps = epochs * len(corpus.train) // B
-    history = study.complete(
-        train(
-            model,
-            pairs.sampler(corpus.train, corpus.source, corpus.target, B),
-            partial(loss, smoothing=config.get("smoothing", 0.0)),
-            steps=steps,
-            lr=config["lr"],
-            optimizer=optimizer(config, model),
-            schedule=cosine(steps, warmup=steps // 20, floor=config.get("floor", 0.1)),
-            seed=config["seed"],
-            evaluate=partial(validation_loss, corpus=corpus, B=B, device=here.device),
-            every=max(1, steps // epochs),
-            checkpoint=checkpoint,
-            precision=here.autocast,
-        )
-    )
+    history = fit(model, config, corpus, here, checkpoint)
     model.eval()
+    steps = config["epochs"] * len(corpus.train) // config["batch"]
     run = {"config": config, "parameters": parameters(model), "steps": steps} | {
         **scores(config, model, corpus, here.device),
         "training_seconds": round(history.seconds),

@@ -21,7 +21,6 @@ LONGER = {
     ("results/scaling.py", "measure"): 36,
     ("results/shakespeare.py", "measure"): 37,
     ("results/speedrun.py", "nanogpt"): 38,
-    ("results/translation.py", "measure"): 28,
     ("results/tweaks.py", "one_run"): 34,
     ("tools/pdf.py", "make"): 38,
 }
