@@ -200,7 +200,7 @@ class TestAlignment:
     def test_bad_input_is_named(self):
         with pytest.raises(ValueError, match=r"a sentence from 0 to 11, .* got 12, 0, 0"):
             Alignment(first=12)
-        with pytest.raises(ValueError, match="got 0, 2, 0"):
+        with pytest.raises(ValueError, match="got 10, 2, 0"):
             Alignment(seed=2)
 
 
