@@ -1,6 +1,7 @@
 """Take the README's picture of the book, from the website as it was built: `make picture`."""
 
 import io
+import math
 import os
 import re
 import shutil
@@ -31,7 +32,7 @@ def taken(program: str, width: int = 1600, height: int = 980) -> tuple[bytes, li
         page.goto(PAGE.resolve().as_uri())
         page.wait_for_load_state("networkidle")
         height = max(height, page.evaluate(TALL))
-        page.set_viewport_size({"width": max(width, round(1.5 * height)), "height": height})
+        page.set_viewport_size({"width": max(width, math.ceil(1.5 * height)), "height": height})
         page.wait_for_timeout(500)
         links = [link.get_attribute("href") for link in page.locator(LINKS).all() if visible(link)]
         png = page.screenshot()

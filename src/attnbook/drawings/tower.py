@@ -60,7 +60,9 @@ class Tower:
 
     def norm(self, above: Length) -> None:
         """Post-norm: a norm on every stream."""
-        with self.pen.group(part="norm", on="norm in-norm n-norm", says="add and norm"):
+        with self.pen.group(
+            part="norm", on=f"norm {within(self.pen, 'norm')}n-norm", says="add and norm"
+        ):
             for x in self.streams:
                 self.pen.box(x - 12, self.first - above - 6, (24, 12), "box", 6)
 
@@ -74,13 +76,20 @@ class Tower:
             self.pen.text(self.margin, y + (place - (len(lines) - 1) / 2) * 15 + 4, words, look)
 
 
+def within(pen: Pen, name: str) -> str:
+    """The panel that shows the inside of a part; a narrow drawing has none."""
+    return f"in-{name} " if pen.width > 500 else ""
+
+
 def attention(
     tower: Tower, b: Length, name: str, mask: Tensor, memory: list[Length] | None = None
 ) -> None:
     """Self-attention, or, with the places of a memory, cross-attention; `b` is how far up."""
     pen, first, says = tower.pen, tower.first, ABOUT[name][0]
     with pen.group(
-        part=name, on=f"{name} in-attention n-{name} {'memory' * bool(memory)}", says=says
+        part=name,
+        on=f"{name} {within(pen, 'attention')}n-{name} {'memory' * bool(memory)}",
+        says=says,
     ):
         top, size = first - b - 92, (tower.right - tower.left - 8, 80)
         pen.box(tower.left + 4, top, size, "clear", 6)
@@ -98,7 +107,7 @@ def attention(
 def network(tower: Tower, b: Length, name: str) -> None:
     """The feed-forward network: the same one at every position."""
     pen, first, says = tower.pen, tower.first, ABOUT[name][0]
-    with pen.group(part=name, on=f"{name} in-network n-{name}", says=says):
+    with pen.group(part=name, on=f"{name} {within(pen, 'network')}n-{name}", says=says):
         pen.box(tower.left + 4, first - b - 60, (tower.right - tower.left - 8, 48), "clear", 6)
         tower.leave(b + 6, b + 24)
         for side, after in zip(tower.sides(), [*tower.sides()[1:], None], strict=True):

@@ -49,12 +49,14 @@ class MatrixMemory extends Explorable {
     [this.memory, this.answers] = [grid(4, "state"), grid(6, "output")];
     const head = (text) => html("div", { class: "head", text });
     const numbers = () => [1, 2, 3].map((n) => html("div", { class: "number", text: n }));
-    const rows = this.memory.flatMap((cells, n) => [html("div", { text: `row ${n + 1}` }), ...cells]);
+    const row = (n) => html("div", { text: `row ${n + 1}` });
+    const rows = this.memory.flatMap((cells, n) => [row(n), ...cells]);
     const left = html("div", { class: "grid" }, html("div"), ...numbers(), ...rows);
     this.names = [...LETTERS].map((text) => html("div", { class: "name", text }));
     this.marks = [...LETTERS].map(() => html("div", { class: "mark" }));
     const asked = this.answers.flatMap((cells, n) => [this.names[n], ...cells, this.marks[n]]);
-    const right = html("div", { class: "grid more" }, html("div"), ...numbers(), html("div"), ...asked);
+    const empty = () => html("div");
+    const right = html("div", { class: "grid more" }, empty(), ...numbers(), empty(), ...asked);
     this.before = html("p", { class: "hint" });
     this.picture.append(
       html("div", { class: "strip" }, ...this.strip),
@@ -103,7 +105,8 @@ class MatrixMemory extends Explorable {
       set(this.marks[i], { text: there ? (ok ? "✓" : "✗") : "" });
     });
     const [name] = list[Math.max(0, step - 1)];
-    const words = `Before this pair it answered ${LETTERS[name]} with (${old.map(num).join(", ")}).`;
+    const said = old.map(num).join(", ");
+    const words = `Before this pair it answered ${LETTERS[name]} with (${said}).`;
     set(this.before, { text: step ? words : "Nothing is written yet." });
     this.force.hidden = rule === "add";
   }
