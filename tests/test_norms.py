@@ -13,7 +13,7 @@ from transformers.models.gemma2.modeling_gemma2 import Gemma2RMSNorm
 from attnbook.attention import MultiHeadAttention, causal_mask
 from attnbook.cache import KVCache
 from attnbook.heads import watch
-from attnbook.norms import LayerNorm, QKNorm, RMSNorm, layer_norm, rms_norm
+from attnbook.norms import LayerNorm, PerHeadNorm, QKNorm, RMSNorm, layer_norm, rms_norm
 from attnbook.positions import Rotary
 
 B, T, C = 2, 3, 5
@@ -221,3 +221,13 @@ def test_a_gain_beside_its_offset_is_torchs_layer_norm_with_one_more():
     assert_close(norm(x), F.layer_norm(x, (7,)))  # nothing is learned yet
     nn.init.normal_(norm.gain)
     assert_close(norm(x), F.layer_norm(x, (7,), norm.gain + 1, norm.shift, norm.eps))
+
+
+def test_per_head_norm_is_a_layer_norm_of_each_head():
+    norm, x = PerHeadNorm(3, 4), torch.randn(2, 3, 5, 4)
+    with torch.no_grad():
+        norm.gain.normal_()
+    each = [F.layer_norm(x[:, h], (4,), norm.gain[h]) for h in range(3)]
+    assert_close(norm(x), torch.stack(each, 1))
+    with pytest.raises(ValueError, match="2 heads of width 4, the norm is of 3 of width 4"):
+        norm(x[:, :2])

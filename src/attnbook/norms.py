@@ -67,6 +67,26 @@ class RMSNorm(nn.Module):
         return F.rms_norm(x, self.gain.shape, gain.to(x.dtype), self.eps)
 
 
+class PerHeadNorm(nn.Module):
+    """`layer_norm` of each head's queries, or keys, with a gain of its own for each head, no shift.
+
+    Pass it to Projection as `q_norm` or `k_norm`; Cohere 2024 (Command R+), StableLM 2.
+    """
+
+    def __init__(self, heads: int, D: int, eps: float = 1e-5):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(heads, D))
+        self.eps = eps
+
+    def forward(self, x: Float[Tensor, "*batch H T D"]) -> Float[Tensor, "*batch H T D"]:
+        if (x.shape[-3], x.shape[-1]) != self.gain.shape:
+            heads, D = self.gain.shape
+            raise ValueError(
+                f"{x.shape[-3]} heads of width {x.shape[-1]}, the norm is of {heads} of width {D}"
+            )
+        return self.gain.unsqueeze(-2) * F.layer_norm(x, x.shape[-1:], eps=self.eps)
+
+
 class QKNorm(nn.Module):
     """Queries and keys get a standard size before they meet: no weights make their scores explode.
 

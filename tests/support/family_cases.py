@@ -159,6 +159,11 @@ CASES = {
         | {"residual_multiplier": 0.6},
     ),
     "stablelm": ("StableLm", "StableLmForCausalLM", GROUPED | PART | {"use_qkv_bias": True}),
+    "stablelm, normed": (
+        "StableLm",
+        "StableLmForCausalLM",
+        GROUPED | PART | {"qk_layernorm": True},
+    ),
     "starcoder2": ("Starcoder2", "Starcoder2ForCausalLM", GROUPED | PLAIN | {"sliding_window": 3}),
     "nemotron": ("Nemotron", "NemotronForCausalLM", GROUPED | PART | {"head_dim": 8}),
     "opt": (
@@ -176,6 +181,12 @@ CASES = {
         | {"rotary_dim": 4},
     ),
     "phi": ("Phi", "PhiForCausalLM", GROUPED | PART),
+    "phi, normed": ("Phi", "PhiForCausalLM", GROUPED | PART | {"qk_layernorm": True}),
+    "cohere, normed": (
+        "Cohere",
+        "CohereForCausalLM",
+        GROUPED | PLAIN | {"use_qk_norm": True, "logit_scale": 0.3},
+    ),
     "cohere": ("Cohere", "CohereForCausalLM", GROUPED | PLAIN | {"logit_scale": 0.3}),
     "electra": (
         "Electra",

@@ -14,7 +14,7 @@ from attnbook.feedforward import MLP, SquaredReLU, SwiGLU
 from attnbook.frequencies import linear
 from attnbook.initial import initialise, normal, tied
 from attnbook.masks import local
-from attnbook.norms import LayerNorm, RMSNorm
+from attnbook.norms import LayerNorm, PerHeadNorm, RMSNorm
 from attnbook.projection import Projection
 from attnbook.rotary import Rotary
 from attnbook.score import Score
@@ -79,14 +79,16 @@ def stablelm(
     bias: bool = False,
     eps: float = 1e-5,
     tie: bool = False,
+    qk_norm: bool = False,
 ) -> LanguageModel:
     """Tow et al. 2023, StableLM 3B: LayerNorm, and a quarter of the channels is rotated. `bias` is
-    that of queries, keys and values (StableLM 2)."""
+    that of queries, keys and values, `qk_norm` norms queries and keys (StableLM 2 12B)."""
     norm, D = partial(LayerNorm, width, eps), width // heads
     rotate = rotate or Rotary(D, frequencies=linear(D // 4))
 
     def parts() -> tuple[nn.Module, nn.Module]:
-        project = Projection(width, heads, kv_heads, bias=bias)
+        norms = [PerHeadNorm(n, D, eps) for n in (heads, kv_heads)] if qk_norm else []
+        project = Projection(width, heads, kv_heads, None, bias, *norms)
         attention = Attention(project, nn.Linear(width, width, bias=False), rotate)
         return attention, SwiGLU(width, hidden)
 

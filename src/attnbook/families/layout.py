@@ -88,6 +88,13 @@ def rows(number: int, of: int) -> Layout:
     return pieces
 
 
+def per_head(name: str, weight: Tensor, owner: Owner) -> Iterable[Piece]:
+    """Each head's row stored as a tensor of its own: "a.norms.0.weight", … (StableLM 2)."""
+    stem, _, last = name.rpartition(".")
+    for h, ours in enumerate(weight):
+        yield whole(f"{stem}.norms.{h}.{last}", ours)
+
+
 def by_group(name: str, weight: Tensor, owner: Owner) -> Iterable[Piece]:
     """Queries, keys and values stored group by group: the queries that share a key, that key, its
     value (GPT-NeoX, BLOOM, Falcon)."""

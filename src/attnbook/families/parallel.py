@@ -14,7 +14,7 @@ from attnbook.families.settings import given
 from attnbook.feedforward import MLP, SwiGLU
 from attnbook.frequencies import linear
 from attnbook.initial import initialise, normal, tied
-from attnbook.norms import LayerNorm
+from attnbook.norms import LayerNorm, PerHeadNorm
 from attnbook.positions import Alibi
 from attnbook.projection import Projection
 from attnbook.rotary import Rotary, neighbours
@@ -101,13 +101,16 @@ def side_by_side(
     norm: Callable[[], nn.Module],
     kv_heads: int | None = None,
     biases: tuple[bool, bool] = (False, False),
+    qk_norm: Callable[[int], nn.Module] | None = None,
     **ends: Any,
 ) -> LanguageModel:
     """Attention and network behind one norm. `biases` are those of the attention and of the map to
-    the vocabulary, `ends` what `decoder` is told besides."""
+    the vocabulary, `qk_norm` makes the norm of so many heads' queries or keys, `ends` is what
+    `decoder` is told besides."""
 
     def block() -> ParallelBlock:
-        project = Projection(width, heads, kv_heads, bias=biases[0])
+        norms = [qk_norm(n) for n in (heads, kv_heads or heads)] if qk_norm else []
+        project = Projection(width, heads, kv_heads, None, biases[0], *norms)
         attention = Attention(project, nn.Linear(width, width, bias=biases[0]), rotate)
         return ParallelBlock(attention, network(), norm())
 
@@ -143,14 +146,16 @@ def phi(
     rotate: Rotary | None = None,
     eps: float = 1e-5,
     activation: nn.Module | None = None,
+    qk_norm: bool = False,
 ) -> LanguageModel:
     """Javaheripi et al. 2023, Phi-2: GPT-J's block with biases everywhere; 40 % of the channels
-    are rotated."""
+    are rotated. `qk_norm` norms each head's queries and keys."""
     D = width // heads
     rotate = rotate or Rotary(D, frequencies=linear(int(0.4 * D)))
     network = partial(MLP, width, hidden, given(activation, nn.GELU(approximate="tanh")))
-    norm = partial(LayerNorm, width, eps)
-    return side_by_side(V, width, depth, heads, network, rotate, norm, kv_heads, (True, True))
+    norm, each = partial(LayerNorm, width, eps), (lambda n: LayerNorm(D, eps)) if qk_norm else None
+    parts = network, rotate, norm
+    return side_by_side(V, width, depth, heads, *parts, kv_heads, (True, True), each)
 
 
 def cohere(
@@ -164,10 +169,14 @@ def cohere(
     eps: float = 1e-5,
     logits: float = 0.0625,
     tie: bool = True,
+    qk_norm: bool = False,
 ) -> LanguageModel:
     """Cohere 2024, Command R: one LayerNorm without shift before a SwiGLU and an attention, no
-    biases, neighbours rotated in pairs, `logits` multiplied."""
-    rotate = rotate or Rotary(width // heads, 8_000_000.0, pairs=neighbours)
+    biases, neighbours rotated in pairs, `logits` multiplied. `qk_norm` norms each head's queries
+    and keys (Command R+)."""
+    D = width // heads
+    rotate = rotate or Rotary(D, 8_000_000.0, pairs=neighbours)
     network, norm = partial(SwiGLU, width, hidden), partial(LayerNorm, width, eps, shift=False)
-    parts = network, rotate, norm
-    return side_by_side(V, width, depth, heads, *parts, kv_heads, tie=tie, after=Times(logits))
+    parts, each = (network, rotate, norm), partial(PerHeadNorm, D=D, eps=eps) if qk_norm else None
+    sizes, last = (V, width, depth, heads), Times(logits)
+    return side_by_side(*sizes, *parts, kv_heads, qk_norm=each, tie=tie, after=last)

@@ -8,7 +8,16 @@ from torch import nn
 
 from attnbook.families.builds import cousins, decoders, encoders, experts, parallel, readers, vision
 from attnbook.families.layout import Names
-from attnbook.families.names.decoders import AFTER, BOTH, GRANITE, LLAMA, OPT, PHI3, STARCODER2
+from attnbook.families.names.decoders import (
+    AFTER,
+    BOTH,
+    GRANITE,
+    LLAMA,
+    OPT,
+    PHI3,
+    STABLELM,
+    STARCODER2,
+)
 from attnbook.families.names.encoders import ALBERT, BERT, DISTILBERT, ELECTRA, ROBERTA
 from attnbook.families.names.experts import DEEPSEEK, MIXTRAL, gpt_oss_names
 from attnbook.families.names.parallel import BLOOM, COHERE, GPT2, GPTJ, NEOX, PHI, falcon_names
@@ -51,7 +60,7 @@ FAMILIES: dict[str, Family] = {
     "gemma2": Family(decoders.build_gemma2, BOTH, "Gemma2ForCausalLM", prefix="model."),
     "gemma3_text": Family(decoders.build_gemma3, BOTH, "Gemma3ForCausalLM", prefix="model."),
     "granite": Family(cousins.build_granite, GRANITE, "GraniteForCausalLM", prefix="model."),
-    "stablelm": Family(cousins.build_stablelm, LLAMA, "StableLmForCausalLM", prefix="model."),
+    "stablelm": Family(cousins.build_stablelm, STABLELM, "StableLmForCausalLM", prefix="model."),
     "starcoder2": Family(
         cousins.build_starcoder2, STARCODER2, "Starcoder2ForCausalLM", prefix="model."
     ),

@@ -31,11 +31,11 @@ def build_granite(config: Config) -> nn.Module:
 
 def build_stablelm(config: Config) -> nn.Module:
     only(config, "hidden_act", "silu")
-    only(config, "qk_layernorm", False)
     only(config, "use_parallel_residual", False)
     bias, tie = config.get("use_qkv_bias", False), config.get("tie_word_embeddings", False)
     eps = config.get("layer_norm_eps", 1e-5)
-    return cousins.stablelm(bias=bias, eps=eps, tie=tie, **frame(config))
+    qk_norm = config.get("qk_layernorm", False)
+    return cousins.stablelm(bias=bias, eps=eps, tie=tie, qk_norm=qk_norm, **frame(config))
 
 
 def build_starcoder2(config: Config) -> nn.Module:

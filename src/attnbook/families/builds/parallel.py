@@ -74,18 +74,17 @@ def build_gptj(config: Config) -> nn.Module:
 
 def build_phi(config: Config) -> nn.Module:
     V, width, depth, heads, hidden = read(config, *SIZES, "intermediate_size")
-    only(config, "qk_layernorm", False)
     only(config, "tie_word_embeddings", False)
     kv_heads, rotate = config.get("num_key_value_heads") or heads, rotation(config, width // heads)
     eps, function = config.get("layer_norm_eps", 1e-5), activation(config["hidden_act"])
-    return parallel.phi(V, width, depth, heads, kv_heads, hidden, rotate, eps, function)
+    qk_norm, sizes = config.get("qk_layernorm", False), (V, width, depth, heads, kv_heads, hidden)
+    return parallel.phi(*sizes, rotate, eps, function, qk_norm)
 
 
 def build_cohere(config: Config) -> nn.Module:
     V, width, depth, heads, hidden = read(config, *SIZES, "intermediate_size")
     only(config, "hidden_act", "silu")
     only(config, "attention_bias", False)
-    only(config, "use_qk_norm", False)
     kv_heads = config.get("num_key_value_heads") or heads
     rotate = rotation(config, width // heads, pairs=neighbours)
     return parallel.cohere(
@@ -93,4 +92,5 @@ def build_cohere(config: Config) -> nn.Module:
         eps=config.get("layer_norm_eps", 1e-5),
         logits=config.get("logit_scale", 0.0625),
         tie=config.get("tie_word_embeddings", True),
+        qk_norm=config.get("use_qk_norm", False),
     )

@@ -1,6 +1,6 @@
 """What the tensors of Llama and its descendants are called in published files."""
 
-from attnbook.families.layout import Table, rows
+from attnbook.families.layout import Table, per_head, rows
 
 ATTENTION: Table = {
     "attention.part.project.to_qkv": "model.layers.{i}.self_attn.q_proj k_proj v_proj",
@@ -50,6 +50,10 @@ PHI3: Table = LLAMA | {
 STARCODER2: Table = LLAMA | {
     "feedforward.part.up": "model.layers.{i}.mlp.c_fc",
     "feedforward.part.down": "model.layers.{i}.mlp.c_proj",
+}
+STABLELM: Table = LLAMA | {
+    f"attention.part.project.{n}_norm": (f"model.layers.{{i}}.self_attn.{n}_layernorm", per_head)
+    for n in "qk"
 }
 GRANITE: Table = LLAMA | {
     "attention.before": "model.layers.{i}.input_layernorm",

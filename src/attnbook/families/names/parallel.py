@@ -71,6 +71,7 @@ GPTJ: Table = {
     "to_vocab": "lm_head",
 }
 PHI: Table = {
+    **{f"attention.project.{n}_norm": f"model.layers.{{i}}.self_attn.{n}_layernorm" for n in "qk"},
     "embed.tokens": "model.embed_tokens",
     "norm": "model.layers.{i}.input_layernorm",
     "attention.project.to_qkv": "model.layers.{i}.self_attn.q_proj k_proj v_proj",
@@ -81,6 +82,7 @@ PHI: Table = {
     "to_vocab": "lm_head",
 }
 COHERE: Table = ENDS | {
+    **{f"attention.project.{n}_norm": f"model.layers.{{i}}.self_attn.{n}_norm" for n in "qk"},
     "norm": "model.layers.{i}.input_layernorm",
     "attention.project.to_qkv": "model.layers.{i}.self_attn.q_proj k_proj v_proj",
     "attention.to_out": "model.layers.{i}.self_attn.o_proj",
