@@ -1,6 +1,7 @@
-# `make book` builds the website, `make test` proves it. Both make .venv first if it is missing.
+# `make book` builds the website, `make test` proves it (a quarter of an hour on two cores; all that there is
+# with SLOW=1). Both make .venv first if it is missing.
 .NOTPARALLEL:
-.PHONY: help book test serve notebooks lint unit nbval site-tests slow test-machines \
+.PHONY: help book test serve notebooks lint unit nbval chapters site site-tests slow test-machines \
         bench picture pdf slides cards set-repository lock clean env-book env-test
 
 PYTHON ?= python3
@@ -13,9 +14,10 @@ export ATTNBOOK_THREADS ?= 1
 export ATTNBOOK_DEVICE ?= cpu
 export PIP_ARGS
 
+CHAPTERS := $(foreach n,0 1,$(filter-out $(wildcard book/*-deeper-*),$(wildcard book/$(n)*.ipynb)))
 RUN := .venv/bin/python
 BUILD := .venv/bin/jupyter-book build . -W -n --keep-going
-NBVAL := $(RUN) -m pytest --nbval --nbval-current-env --nbval-sanitize-with tools/nbval.cfg \
+NBVAL = $(RUN) -m pytest --nbval --nbval-current-env --nbval-sanitize-with tools/nbval.cfg \
          --nbval-cell-timeout=120 --timeout=600 \
          --dist loadscope $(NOTEBOOK)
 START := $(shell date +%s)
@@ -29,7 +31,7 @@ book: env-book ## build the website from the stored outputs, say where to open i
 	@$(BUILD) -q || { rm -rf _build/.doctrees; exit 1; }
 	@$(RUN) -c 'from pathlib import Path as P; print("Open", P("_build/html/index.html").resolve().as_uri())'
 
-test: env-test lint unit nbval site-tests $(if $(SLOW),slow) ## everything must be green; SLOW=1 adds the Colab check
+test: env-test lint unit $(if $(SLOW),nbval site-tests slow,chapters site) ## must be green; SLOW=1: all that there is
 	@echo "== all green, $$(( $$(date +%s) - $(START) )) s"
 
 lint: env-test ## code style, notebooks included; types; workflows
@@ -45,18 +47,23 @@ unit: env-test ## the module's tests, shapes enforced
 	@$(RUN) -m pytest tests -n $(WORKERS) -m "not slow" --ignore tests/test_site.py --ignore tests/test_browser.py \
 	    --ignore tests/test_find.py --ignore tests/test_takeaway.py --ignore tests/test_reading.py
 
+chapters: NOTEBOOK := $(CHAPTERS)
+chapters: nbval ## the main chapters again, every output compared
+
 nbval: env-test ## every notebook again, every output compared
 	@echo "== notebooks"
 	@$(NBVAL) -n $(WORKERS)
 
-site-tests: env-test ## the website built anew, warnings are errors; then in a browser
+site: env-test ## the website built anew, warnings are errors
 	@echo "== website"
 	@$(BUILD) -q --all || { rm -rf _build/.doctrees; exit 1; }
+
+site-tests: site ## the same, then in a browser
 	@echo "== website's tests"
 	@$(RUN) -m pytest tests/test_site.py tests/test_browser.py tests/test_find.py \
 	    tests/test_takeaway.py tests/test_reading.py -n $(WORKERS) --dist loadgroup -rs
 
-slow: env-test ## each notebook alone, as on Colab
+slow: env-test ## what takes longest: each notebook alone, as on Colab; compiled models; classes graded
 	@echo "== slow tests (as on Colab; of the last commit)"
 	@$(RUN) -m pytest tests -n $(WORKERS) -m slow
 
