@@ -188,8 +188,13 @@ def of_x_transformers(budget: float) -> Iterator[dict]:
         yield {"what": "not installed: pip install x-transformers==2.31.10"}
         return
     for B, T, width, depth, heads in SIZES:
-        theirs = Decoder(
-            dim=width, depth=depth, heads=heads, attn_dim_head=width // heads, attn_flash=True
+        theirs = Decoder(  # its gains are 1 + what is learned, unless told so
+            dim=width,
+            depth=depth,
+            heads=heads,
+            attn_dim_head=width // heads,
+            attn_flash=True,
+            norm_add_unit_offset=False,
         )
         ours = Stack(
             [lean(width, heads, bias=True) for _ in range(depth)], LayerNorm(width, shift=False)
