@@ -20,6 +20,7 @@ BUILD := .venv/bin/jupyter-book build . -W -n --keep-going
 NBVAL = $(RUN) -m pytest --nbval --nbval-current-env --nbval-sanitize-with tools/nbval.cfg \
          --nbval-cell-timeout=120 --timeout=600 \
          --dist loadscope $(NOTEBOOK)
+QUICK = not slow$(if $(SLOW),, and not browser)
 START := $(shell date +%s)
 
 help: ## this list
@@ -44,7 +45,7 @@ lint: env-test ## code style, notebooks included; types; workflows
 
 unit: env-test ## the module's tests, shapes enforced
 	@echo "== unit tests"
-	@$(RUN) -m pytest tests -n $(WORKERS) -m "not slow" --ignore tests/test_site.py --ignore tests/test_browser.py \
+	@$(RUN) -m pytest tests -n $(WORKERS) -m "$(QUICK)" --ignore tests/test_site.py --ignore tests/test_browser.py \
 	    --ignore tests/test_find.py --ignore tests/test_takeaway.py --ignore tests/test_reading.py
 
 chapters: NOTEBOOK := $(CHAPTERS)

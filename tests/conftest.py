@@ -19,6 +19,13 @@ settings.register_profile("book", deadline=None, derandomize=True)
 settings.load_profile("book")
 
 
+def pytest_collection_modifyitems(items):
+    """What is looked at in Chromium is marked so: a quick `make test` leaves it out."""
+    for item in items:
+        if "chromium" in getattr(item, "fixturenames", ()):
+            item.add_marker("browser")
+
+
 @pytest.fixture(scope="session")
 def root():
     """The top folder of the repository."""

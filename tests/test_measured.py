@@ -127,6 +127,7 @@ SOURCES = {
 }
 
 
+@pytest.mark.slow
 def test_notebook_tests_compare_the_layout_and_not_the_values(tmp_path):
     """One kernel, one cell each: the stored output is that of other numbers."""
     stored = measured({"a": [0.7, 0.8], "b": 0.9}, low={"b": 0.2})

@@ -161,6 +161,7 @@ def test_a_wrong_compressed_copy_is_refused(tmp_path, monkeypatch):
         images.cifar10()
 
 
+@pytest.mark.slow
 def test_the_real_images_say_which_copy_was_read(real_data):
     if not any((real_data / file.name).exists() for file in (images.ARCHIVE, images.JPEG)):
         pytest.skip("neither the archive nor its compressed copy is in ATTNBOOK_DATA")

@@ -109,6 +109,7 @@ def test_wrong_numbers_are_no_weights_and_whole_numbers_no_masks():
 LABS = pytest.mark.parametrize("number", CORPORA)
 
 
+@pytest.mark.slow
 @LABS
 def test_stored_probes_are_those_of_the_lab(number, of):
     """With all its choices. After a change in its file: attnbook labs probes 3"""
@@ -135,6 +136,7 @@ def alike_sheets(one, other):
         assert all(map(alike, known, fresh))
 
 
+@pytest.mark.slow
 @LABS
 def test_fingerprints_hold_fewer_numbers_than_an_answer(number, of):
     lab = of(number).lab

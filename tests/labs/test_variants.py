@@ -51,6 +51,7 @@ def test_a_lab_has_choices_of_both_kinds(number, of):
     assert any(not option.flips for each in options for option in each[1:])
 
 
+@pytest.mark.slow
 @GRADED
 def test_the_solutions_of_every_variant_are_right(number, of):
     course = of(number)

@@ -116,6 +116,7 @@ def test_what_is_stored_is_not_graded_again(graded, root, monkeypatch):
     assert same == [{k: v for k, v in row.items() if k != "seconds"} for row in rows(out)]
 
 
+@pytest.mark.slow
 def test_another_lab_is_not_mistaken_for_a_bad_one(of):
     raw = release.text(release.student_copy(of(4).lab)).encode()
     row = of(3).grade(raw)
@@ -137,6 +138,7 @@ def test_a_fault_of_ours_costs_one_row_no_points(grader, tmp_path, monkeypatch):
     assert "RuntimeError" in found[1].reason
 
 
+@pytest.mark.slow
 def test_without_bubblewrap_it_grades_too_and_warns(
     lab, hand_in, box, monkeypatch, tmp_path, root, capsys
 ):
