@@ -8,7 +8,17 @@ from family_cases import CASES, V, config_of, inputs
 from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
-from attnbook.families import cousins, decoders, encoders, experts, parallel, readers, vision
+from attnbook.families import (
+    cousins,
+    decoders,
+    encoders,
+    experts,
+    mixtures,
+    parallel,
+    readers,
+    recent,
+    vision,
+)
 from attnbook.families.layout import Place, by_group
 from attnbook.families.table import FAMILIES
 from attnbook.pretrained import load, save, where
@@ -39,7 +49,7 @@ def balance_biases(model):
 def both(case, theirs, ours):
     """What the two models answer to the same input."""
     given = inputs(case)
-    if case.startswith("t5"):
+    if case.startswith(("t5", "bart")):
         answer = theirs(input_ids=given[0], decoder_input_ids=given[2])
     elif case == "whisper":
         answer = theirs(given[0], decoder_input_ids=given[1])
@@ -117,6 +127,14 @@ def test_a_bare_model_without_the_prefix_of_its_head_is_read(tmp_path):
     assert_close(ours(tokens), theirs(tokens).logits, rtol=1e-5, atol=1e-5)
 
 
+def test_a_bare_bart_has_its_head_all_the_same(tmp_path):
+    theirs = published("bart")
+    theirs.model.save_pretrained(tmp_path)
+    assert "final_logits_bias" not in tensors(tmp_path)
+    expected, found = both("bart", theirs, load(tmp_path))
+    assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
 def test_a_bare_model_without_its_head_says_what_is_missing(tmp_path):
     published("bert").bert.save_pretrained(tmp_path)
     with pytest.raises(ValueError, match=r"missing: cls\.predictions") as error:
@@ -191,6 +209,35 @@ def test_unknown_frequencies_are_refused_before_a_tensor_is_read(folder):
         load(folder)
 
 
+# Names that published files had before `layer_types` and `rope_parameters`.
+OLDER = {
+    "gemma2": {"rope_theta": 50.0},
+    "gemma3": {"rope_theta": 40.0, "rope_local_base_freq": 7.0, "sliding_window_pattern": 3},
+    "cohere2": {"rope_theta": 50.0, "sliding_window_pattern": 3},
+    "modernbert": {
+        "global_rope_theta": 40.0,
+        "local_rope_theta": 7.0,
+        "global_attn_every_n_layers": 2,
+    },
+    "glm4": {"rope_theta": 50.0, "partial_rotary_factor": 0.5},
+}
+
+
+@pytest.mark.parametrize("case", OLDER)
+def test_settings_in_older_files_mean_what_transformers_reads_there(case, tmp_path):
+    published(case).save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text())
+    new = {name: config.pop(name, None) for name in ("layer_types", "rope_parameters")}
+    path.write_text(json.dumps(config | OLDER[case]))
+    architecture = getattr(transformers, CASES[case][1])
+    theirs = architecture.from_pretrained(tmp_path, attn_implementation="eager").eval()
+    assert new["rope_parameters"] is not None
+    with torch.no_grad():
+        expected, found = both(case, theirs, load(tmp_path))
+    assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
 def test_a_config_of_another_size_saves_nothing(folder, tmp_path):
     model = load(folder)
     config = json.loads((folder / "config.json").read_text()) | {"intermediate_size": 21}
@@ -233,6 +280,11 @@ PUBLISHED_SIZES = [
     (encoders.bert_pair, 109.5),
     (encoders.roberta, 124.7),
     (encoders.distilbert, 67.0),
+    (encoders.modernbert, 149.7),
+    (readers.bart, 406.3),
+    (recent.gemma, 8537.7),
+    (recent.glm4, 9400.3),
+    (parallel.cohere2, 8028.0),
     (readers.t5, 60.5),
     (readers.whisper, 37.2),
     (vision.deit, 87.3),
@@ -246,11 +298,22 @@ def test_the_defaults_are_the_published_sizes(recipe, millions):
         assert parameters(recipe()) / 1e6 == pytest.approx(millions, rel=1e-3)
 
 
-def test_deepseek_v3_has_its_published_size():
+# as above, of how many blocks, and how many of them are not like the others
+MIXTURES = [
+    (experts.deepseek_v3, 671_026.4, 61, 3),
+    (mixtures.qwen2_moe, 14_315.8, 24, 0),
+    (mixtures.qwen3_moe, 30_532.1, 48, 0),
+    (mixtures.olmoe, 6919.2, 16, 0),
+]
+
+
+@pytest.mark.parametrize(("recipe", "millions", "depth", "other"), MIXTURES)
+def test_mixtures_have_their_published_sizes(recipe, millions, depth, other):
     """58 blocks of 257 experts are 45,000 modules: one is built, the others are the same."""
     with torch.device("meta"):
-        three, four = (parameters(experts.deepseek_v3(depth=depth)) for depth in (3, 4))
-    assert (four + 57 * (four - three)) / 1e6 == pytest.approx(671_026.4, rel=1e-5)
+        without, one = (parameters(recipe(depth=some)) for some in (other, other + 1))
+    found = without + (depth - other) * (one - without)
+    assert found / 1e6 == pytest.approx(millions, rel=1e-5)
 
 
 def test_a_model_as_published_is_built_on_no_memory_and_keeps_its_ties():

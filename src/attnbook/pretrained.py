@@ -114,6 +114,7 @@ def where(model: nn.Module, family: Family) -> dict[str, Place]:
 def fill(targets: Mapping[str, Place], tensors: Mapping[str, Tensor], family: Family) -> None:
     """Copy each published tensor to its place in a model: all of them, or none if one is wrong."""
     tensors = renamed(tensors, targets, family)
+    needed = [name for name in targets if name in tensors or name not in family.lacking]
     extra = [
         name for name in tensors if name not in targets and not harmless(name, tensors, family)
     ]
@@ -123,7 +124,7 @@ def fill(targets: Mapping[str, Place], tensors: Mapping[str, Tensor], family: Fa
         if name in tensors and tuple(tensors[name].shape) != place.shape
     ]
     faults = {
-        "missing": [name for name in targets if name not in tensors],
+        "missing": [name for name in needed if name not in tensors],
         "unexpected": extra,
         "misshapen": shapes,
         "not a number in": [n for n in targets if n in tensors and tensors[n].isnan().any()],
@@ -131,8 +132,8 @@ def fill(targets: Mapping[str, Place], tensors: Mapping[str, Tensor], family: Fa
     if any(faults.values()):
         lines = [f"{fault}: {listed(names)}" for fault, names in faults.items() if names]
         raise ValueError("\n".join(["the checkpoint does not fit, nothing was copied", *lines]))
-    for name, place in targets.items():
-        place.put(tensors[name])
+    for name in needed:
+        targets[name].put(tensors[name])
 
 
 def renamed(

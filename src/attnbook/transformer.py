@@ -32,14 +32,14 @@ class Embed(nn.Module):
 
     `positions(T, start)` gives the second part, `positions.at(where)` for positions in any order;
     without it only the blocks can know the order. With `kinds`, a learned vector says in which of
-    several texts a token stands (Devlin et al. 2019, figure 2). Vaswani et al. 2017, sections 3.4
-    and 3.5, where `scale` is √width. A model takes other modules in its place: one that is called
-    with tokens and `start`, and may have a `limit`, or torch's own `nn.Embedding`.
+    several texts a token stands (Devlin et al. 2019, figure 2). `V` may be a table that is shared.
+    Vaswani et al. 2017, sections 3.4 and 3.5, where `scale` is √width. A model takes other modules:
+    one that is called with tokens and `start`, and may have a `limit`, or torch's `nn.Embedding`.
     """
 
     def __init__(
         self,
-        V: int,
+        V: int | nn.Embedding,
         width: int,
         positions: Positions | None = None,
         scale: float = 1.0,
@@ -48,9 +48,10 @@ class Embed(nn.Module):
         kinds: int = 0,
     ):
         super().__init__()
-        self.tokens, self.positions = nn.Embedding(V, width), positions
+        self.tokens = V if isinstance(V, nn.Embedding) else nn.Embedding(V, width)
         self.kinds = nn.Embedding(kinds, width) if kinds else None
-        self.scale, self.norm = scale, nn.Identity() if norm is None else norm
+        self.positions, self.scale = positions, scale
+        self.norm = nn.Identity() if norm is None else norm
         self.dropout = nn.Dropout(dropout)
 
     @property

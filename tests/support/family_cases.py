@@ -44,6 +44,7 @@ T5 = {
     **{"vocab_size": V, "d_model": 24, "d_kv": 5, "d_ff": 20, "num_layers": 2, "num_heads": 6},
     **{"decoder_start_token_id": 0, "num_decoder_layers": 3},
 }
+EXPERTS = {"num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 12}
 # name of the case: model type, class in transformers, settings
 CASES = {
     "gpt2": (
@@ -188,6 +189,48 @@ CASES = {
         GROUPED | PLAIN | {"use_qk_norm": True, "logit_scale": 0.3},
     ),
     "cohere": ("Cohere", "CohereForCausalLM", GROUPED | PLAIN | {"logit_scale": 0.3}),
+    "cohere2": (
+        "Cohere2",
+        "Cohere2ForCausalLM",
+        GROUPED
+        | PLAIN
+        | {"logit_scale": 0.3, "sliding_window": 3, "num_hidden_layers": 3}
+        | {"layer_types": ["sliding_attention", "full_attention", "sliding_attention"]},
+    ),
+    "qwen2_moe": (
+        "Qwen2Moe",
+        "Qwen2MoeForCausalLM",
+        GROUPED | PLAIN | EXPERTS | {"shared_expert_intermediate_size": 14},
+    ),
+    "qwen3_moe": (
+        "Qwen3Moe",
+        "Qwen3MoeForCausalLM",
+        GROUPED | PLAIN | EXPERTS | {"head_dim": 10, "norm_topk_prob": True},
+    ),
+    "olmoe": (
+        "Olmoe",
+        "OlmoeForCausalLM",
+        GROUPED | PLAIN | {"num_experts": 5, "num_experts_per_tok": 2},
+    ),
+    "gemma": ("Gemma", "GemmaForCausalLM", GROUPED | PLAIN | {"head_dim": 10}),
+    "glm4": ("Glm4", "Glm4ForCausalLM", GROUPED | PART | {"head_dim": 8}),
+    "modernbert": (
+        "ModernBert",
+        "ModernBertForMaskedLM",
+        TEXT
+        | {"num_hidden_layers": 3, "local_attention": 4, "max_position_embeddings": T}
+        | {"cls_token_id": None, "sep_token_id": None},
+    ),
+    "bart": (
+        "Bart",
+        "BartForConditionalGeneration",
+        {
+            **{"vocab_size": V, "d_model": 24, "max_position_embeddings": T},
+            **{"encoder_layers": 2, "decoder_layers": 3, "scale_embedding": True},
+            **{"encoder_attention_heads": 6, "decoder_attention_heads": 3},
+            **{"encoder_ffn_dim": 20, "decoder_ffn_dim": 22},
+        },
+    ),
     "electra": (
         "Electra",
         "ElectraForMaskedLM",
@@ -211,7 +254,7 @@ def inputs(case):
     """What a model of this case is given here."""
     torch.manual_seed(1)
     tokens, source = torch.randint(3, V, (2, 9)), torch.randint(3, V, (2, 7))
-    if case.startswith("t5"):
+    if case.startswith(("t5", "bart")):
         return source, torch.ones_like(source).bool(), tokens
     if case == "whisper":
         return torch.randn(2, 7, 18), tokens

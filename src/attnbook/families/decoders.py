@@ -3,7 +3,7 @@
 Defaults are the published sizes of one model of the family. Whatever is not a size is a part.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -54,15 +54,16 @@ def qwen2(
     rotate: Rotary | None = None,
     eps: float = 1e-6,
     tie: bool = False,
+    network: Callable[[], nn.Module] | None = None,
 ) -> LanguageModel:
     """Yang et al. 2024, "Qwen2", table 1, 7B: Llama with biases on queries, keys and values."""
     norm, D = partial(RMSNorm, width, eps), width // heads
-    rotate = rotate or Rotary(D, 1_000_000.0)
+    rotate, network = rotate or Rotary(D, 1_000_000.0), network or partial(SwiGLU, width, hidden)
 
     def block() -> Block:
         project = Projection(width, heads, kv_heads, bias=True)
         attention = Attention(project, nn.Linear(heads * D, width, bias=False), rotate)
-        return Block(PreNorm(attention, norm()), PreNorm(SwiGLU(width, hidden), norm()))
+        return Block(PreNorm(attention, norm()), PreNorm(network(), norm()))
 
     return decoder(V, width, [block() for _ in range(depth)], norm(), tie)
 
@@ -78,16 +79,17 @@ def qwen3(
     rotate: Rotary | None = None,
     eps: float = 1e-6,
     tie: bool = False,
+    network: Callable[[], nn.Module] | None = None,
 ) -> LanguageModel:
     """Yang et al. 2025, "Qwen3", section 2, 8B: no biases, and a norm for each head's queries and
     one for its keys."""
     norm = partial(RMSNorm, eps=eps)
-    rotate = rotate or Rotary(D, 1_000_000.0)
+    rotate, network = rotate or Rotary(D, 1_000_000.0), network or partial(SwiGLU, width, hidden)
 
     def block() -> Block:
         project = Projection(width, heads, kv_heads, D, False, norm(D), norm(D))
         attention = Attention(project, nn.Linear(heads * D, width, bias=False), rotate)
-        return Block(PreNorm(attention, norm(width)), PreNorm(SwiGLU(width, hidden), norm(width)))
+        return Block(PreNorm(attention, norm(width)), PreNorm(network(), norm(width)))
 
     return decoder(V, width, [block() for _ in range(depth)], norm(width), tie)
 

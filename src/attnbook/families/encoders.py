@@ -1,18 +1,22 @@
 """Encoders that fill gaps: BERT and what became of it."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attnbook.attention import MultiHeadAttention
-from attnbook.block import Block, PostNorm, Stack
+from attnbook.attention import Attention, MultiHeadAttention
+from attnbook.block import Block, PostNorm, PreNorm, Stack
 from attnbook.families.settings import given
-from attnbook.feedforward import MLP
+from attnbook.feedforward import MLP, GatedMLP
 from attnbook.initial import initialise, normal, tied
+from attnbook.masks import local
 from attnbook.norms import LayerNorm
 from attnbook.positions import Learned
+from attnbook.projection import Projection
+from attnbook.rotary import Rotary
 from attnbook.transformer import Embed, MaskedLanguageModel, Positions
 
 
@@ -159,3 +163,34 @@ def albert(
     (block,) = encoder_layers(width, 1, heads, hidden, eps, gelu).blocks
     body = Stack([block] * depth)
     return initialise(MaskedLanguageModel(embed, body, head(embed, width, eps, gelu)), normal)
+
+
+def modernbert(
+    V: int = 50_368,
+    width: int = 768,
+    heads: int = 12,
+    hidden: int = 1152,
+    windows: Sequence[int | None] = (None, 65, 65) * 7 + (None,),
+    rotations: tuple[Rotary | None, Rotary | None] = (None, None),
+    eps: float = 1e-5,
+    activation: nn.Module | None = None,
+) -> MaskedLanguageModel:
+    """Warner et al. 2024, "ModernBERT", section 2.1, base: a norm before each part but the first,
+    GeGLU, no biases, queries and keys rotated; two blocks that see 64 positions either way to one
+    that sees everything. `rotations` are those of the two kinds."""
+    norm, D = partial(LayerNorm, width, eps, shift=False), width // heads
+    gelu = given(activation, nn.GELU())
+    near, far = rotations[0] or Rotary(D), rotations[1] or Rotary(D, 160_000.0)
+
+    def block(first: bool, window: int | None) -> Block:
+        project, to_out = Projection(width, heads, bias=False), nn.Linear(width, width, bias=False)
+        turn, pattern = (far, None) if window is None else (near, local(window))
+        attention = Attention(project, to_out, turn, pattern=pattern)
+        network = GatedMLP(width, hidden, gelu)
+        before = nn.Identity() if first else norm()  # the embedding has just been normed
+        return Block(PreNorm(attention, before), PreNorm(network, norm()))
+
+    body = Stack([block(i == 0, window) for i, window in enumerate(windows)], norm())
+    embed = Embed(V, width, norm=norm())
+    layer = nn.Linear(width, width, bias=False), nn.GELU(), norm(), tied(embed, bias=True)
+    return initialise(MaskedLanguageModel(embed, body, nn.Sequential(*layer)), normal)

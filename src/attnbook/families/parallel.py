@@ -1,6 +1,6 @@
 """Decoders with attention and network side by side, or with a bias for distance: 2022 and 2023."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from attnbook.families.settings import given
 from attnbook.feedforward import MLP, SwiGLU
 from attnbook.frequencies import linear
 from attnbook.initial import initialise, normal, tied
+from attnbook.masks import local
 from attnbook.norms import LayerNorm, PerHeadNorm
 from attnbook.positions import Alibi
 from attnbook.projection import Projection
@@ -180,3 +181,31 @@ def cohere(
     parts, each = (network, rotate, norm), partial(PerHeadNorm, D=D, eps=eps) if qk_norm else None
     sizes, last = (V, width, depth, heads), Times(logits)
     return side_by_side(*sizes, *parts, kv_heads, qk_norm=each, tie=tie, after=last)
+
+
+def cohere2(
+    V: int = 256_000,
+    width: int = 4096,
+    heads: int = 32,
+    kv_heads: int = 8,
+    hidden: int = 14_336,
+    windows: Sequence[int | None] = (4096, 4096, 4096, None) * 8,
+    rotate: Rotary | None = None,
+    eps: float = 1e-5,
+    logits: float = 0.25,
+    tie: bool = True,
+) -> LanguageModel:
+    """Cohere 2024, Command R7B: Command R's block; three with a window to one that sees all of the
+    past and turns nothing, so that it compares content alone."""
+    norm = partial(LayerNorm, width, eps, shift=False)
+    rotate = rotate or Rotary(width // heads, 50_000.0, pairs=neighbours)
+
+    def block(window: int | None) -> ParallelBlock:
+        project = Projection(width, heads, kv_heads, bias=False)
+        to_out = nn.Linear(width, width, bias=False)
+        turn, pattern = (None, None) if window is None else (rotate, local(window))
+        attention = Attention(project, to_out, turn, pattern=pattern)
+        return ParallelBlock(attention, SwiGLU(width, hidden), norm())
+
+    blocks = [block(window) for window in windows]
+    return decoder(V, width, blocks, norm(), tie, after=Times(logits))

@@ -1,4 +1,4 @@
-"""Encoder–decoders: T5, which reads text, and Whisper, which listens."""
+"""Encoder–decoders: T5 and BART, which read text, and Whisper, which listens."""
 
 import math
 from collections.abc import Callable
@@ -9,8 +9,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnbook.attention import Attention
-from attnbook.block import Block, CrossBlock, PreNorm, Stack
+from attnbook.attention import Attention, MultiHeadAttention
+from attnbook.block import Block, CrossBlock, PostNorm, PreNorm, Stack
+from attnbook.families.encoders import Later
+from attnbook.families.settings import given
 from attnbook.feedforward import MLP
 from attnbook.initial import initialise, normal, tied
 from attnbook.masks import causal
@@ -131,4 +133,52 @@ def whisper(
     listen, embed = Listen(bands, width, frames), Embed(V, width, Learned(T, width))
     stacks = Stack(reads, norm()), Stack(writes, norm())
     model = SpeechToText(listen, stacks[0], embed, stacks[1], tied(embed))
+    return initialise(model, normal)
+
+
+class Shift(nn.Module):
+    """Logits plus a number for each token that is published and not trained; 0 in most files."""
+
+    bias: Tensor
+
+    def __init__(self, V: int):
+        super().__init__()
+        self.register_buffer("bias", torch.zeros(V))
+
+    def forward(self, logits: Float[Tensor, "*batch V"]) -> Float[Tensor, "*batch V"]:
+        return logits + self.bias
+
+
+def bart(
+    V: int = 50_265,
+    T: int = 1024,
+    width: int = 1024,
+    depth: tuple[int, int] = (12, 12),
+    heads: tuple[int, int] = (16, 16),
+    hidden: tuple[int, int] = (4096, 4096),
+    scale: float = 1.0,
+    activation: nn.Module | None = None,
+) -> EncoderDecoder:
+    """Lewis et al. 2020, section 2.1, large: the transformer of 2017 with GELU, learned positions
+    that begin at 2, and a norm behind each embedding. Pairs are of encoder and decoder."""
+
+    def post(part: nn.Module) -> PostNorm:
+        return PostNorm(part, LayerNorm(width), 0.1)
+
+    def network(hidden: int) -> PostNorm:
+        return post(MLP(width, hidden, given(activation, nn.GELU())))
+
+    def across() -> PostNorm:
+        maps = (nn.Linear(width, width) for _ in range(3))
+        return post(Attention(SplitProjection(heads[1], *maps), nn.Linear(width, width)))
+
+    tokens = nn.Embedding(V, width)
+    source, target = (
+        Embed(tokens, width, Later(T, width, 2), scale, LayerNorm(width), 0.1) for _ in range(2)
+    )
+    own = [partial(MultiHeadAttention, width, n) for n in heads]
+    reads = [Block(post(own[0]()), network(hidden[0])) for _ in range(depth[0])]
+    writes = [CrossBlock(post(own[1]()), across(), network(hidden[1])) for _ in range(depth[1])]
+    to_vocab = nn.Sequential(tied(source), Shift(V))
+    model = EncoderDecoder(source, Stack(reads), target, Stack(writes), to_vocab)
     return initialise(model, normal)

@@ -90,6 +90,29 @@ def rotation(config: Config, D: int, kind: str | None = None, pairs: Pairs = hal
     return Rotary(D, base, table, pairs, scale)
 
 
+def windows_of(config: Config, every: int) -> list[int | None]:
+    """Each block's window, None where it sees everything: as `layer_types` says, or, in files that
+    are older than it, all but each `every`-th block have one."""
+    depth, kinds = config["num_hidden_layers"], config.get("layer_types")
+    every = config.get("sliding_window_pattern") or every
+    if kinds is None:
+        kinds = ["sliding_attention" if (i + 1) % every else "full_attention" for i in range(depth)]
+    return [config["sliding_window"] if kind == "sliding_attention" else None for kind in kinds]
+
+
+def near_and_far(config: Config, D: int, bases: Mapping[str, float]) -> tuple[Rotary, Rotary]:
+    """The rotations of blocks with a window and of those that see everything. Files older than
+    `rope_parameters` have two numbers, whose names and usual values are `bases`."""
+    kinds = "sliding_attention", "full_attention"
+    if "rope_parameters" not in config:
+        near, far = (config.get(name, base) for name, base in bases.items())
+        stretched = {"rope_theta": far} | dict(config.get("rope_scaling") or {})
+        ropes = {kinds[0]: {"rope_theta": near}, kinds[1]: stretched}
+        config = dict(config) | {"rope_parameters": ropes}
+    near_one, far_one = (rotation(config, D, kind) for kind in kinds)
+    return near_one, far_one
+
+
 def head_width(config: Config, width: int, heads: int) -> int:
     """`head_dim`, or width ÷ heads where it is not said."""
     return config.get("head_dim") or width // heads

@@ -6,11 +6,21 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from attnbook.families.builds import cousins, decoders, encoders, experts, parallel, readers, vision
+from attnbook.families.builds import (
+    cousins,
+    decoders,
+    encoders,
+    experts,
+    parallel,
+    readers,
+    recent,
+    vision,
+)
 from attnbook.families.layout import Names
 from attnbook.families.names.decoders import (
     AFTER,
     BOTH,
+    GLM4,
     GRANITE,
     LLAMA,
     OPT,
@@ -18,10 +28,17 @@ from attnbook.families.names.decoders import (
     STABLELM,
     STARCODER2,
 )
-from attnbook.families.names.encoders import ALBERT, BERT, DISTILBERT, ELECTRA, ROBERTA
-from attnbook.families.names.experts import DEEPSEEK, MIXTRAL, gpt_oss_names
+from attnbook.families.names.encoders import (
+    ALBERT,
+    BERT,
+    DISTILBERT,
+    ELECTRA,
+    MODERNBERT,
+    ROBERTA,
+)
+from attnbook.families.names.experts import DEEPSEEK, MIXTRAL, QWEN_MOE, gpt_oss_names
 from attnbook.families.names.parallel import BLOOM, COHERE, GPT2, GPTJ, NEOX, PHI, falcon_names
-from attnbook.families.names.readers import WHISPER, t5_names
+from attnbook.families.names.readers import BART, WHISPER, t5_names
 from attnbook.families.names.vision import DINO_LAYER, SIGLIP, VIT_LAYER, picture_names
 from attnbook.families.settings import Config
 
@@ -31,7 +48,8 @@ class Family:
     """How a model_type is built of its config, and what its tensors are called.
 
     `prefix` is that of the published model with its head: files of the bare model lack it.
-    `extra` are tensors that the files may hold and the model does not need: buffers, second copies.
+    `extra` are tensors that the files may hold and the model does not need: buffers, second copies;
+    `lacking` those that files may lack, for the model begins with their numbers.
     """
 
     build: Callable[[Config], nn.Module]
@@ -39,6 +57,7 @@ class Family:
     architecture: str
     prefix: str = ""
     extra: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()
 
 
 BUFFERS = ("*.attn.bias", "*.masked_bias", "*.inv_freq", "*.position_ids", "*.token_type_ids")
@@ -50,6 +69,9 @@ FAMILIES: dict[str, Family] = {
     "qwen3": Family(decoders.build_qwen3, LLAMA, "Qwen3ForCausalLM", prefix="model."),
     "mistral": Family(decoders.build_mistral, LLAMA, "MistralForCausalLM", prefix="model."),
     "mixtral": Family(experts.build_mixtral, MIXTRAL, "MixtralForCausalLM", prefix="model."),
+    "qwen2_moe": Family(experts.build_qwen2_moe, QWEN_MOE, "Qwen2MoeForCausalLM", prefix="model."),
+    "qwen3_moe": Family(experts.build_qwen3_moe, QWEN_MOE, "Qwen3MoeForCausalLM", prefix="model."),
+    "olmoe": Family(experts.build_olmoe, QWEN_MOE, "OlmoeForCausalLM", prefix="model."),
     "deepseek_v3": Family(
         experts.build_deepseek_v3, DEEPSEEK, "DeepseekV3ForCausalLM", prefix="model."
     ),
@@ -57,6 +79,8 @@ FAMILIES: dict[str, Family] = {
     "phi3": Family(decoders.build_phi3, PHI3, "Phi3ForCausalLM", prefix="model."),
     "smollm3": Family(decoders.build_smollm3, LLAMA, "SmolLM3ForCausalLM", prefix="model."),
     "olmo2": Family(decoders.build_olmo2, AFTER, "Olmo2ForCausalLM", prefix="model."),
+    "glm4": Family(recent.build_glm4, GLM4, "Glm4ForCausalLM", prefix="model."),
+    "gemma": Family(recent.build_gemma, LLAMA, "GemmaForCausalLM", prefix="model."),
     "gemma2": Family(decoders.build_gemma2, BOTH, "Gemma2ForCausalLM", prefix="model."),
     "gemma3_text": Family(decoders.build_gemma3, BOTH, "Gemma3ForCausalLM", prefix="model."),
     "granite": Family(cousins.build_granite, GRANITE, "GraniteForCausalLM", prefix="model."),
@@ -69,6 +93,7 @@ FAMILIES: dict[str, Family] = {
     "gptj": Family(parallel.build_gptj, GPTJ, "GPTJForCausalLM", prefix="transformer."),
     "phi": Family(parallel.build_phi, PHI, "PhiForCausalLM", prefix="model."),
     "cohere": Family(parallel.build_cohere, COHERE, "CohereForCausalLM", prefix="model."),
+    "cohere2": Family(parallel.build_cohere2, COHERE, "Cohere2ForCausalLM", prefix="model."),
     "gpt_neox": Family(parallel.build_gpt_neox, NEOX, "GPTNeoXForCausalLM", prefix="gpt_neox."),
     "falcon": Family(
         parallel.build_falcon, falcon_names, "FalconForCausalLM", prefix="transformer."
@@ -86,6 +111,16 @@ FAMILIES: dict[str, Family] = {
     ),
     "albert": Family(
         encoders.build_albert, ALBERT, "AlbertForMaskedLM", prefix="albert.", extra=OTHER_TASKS
+    ),
+    "modernbert": Family(
+        encoders.build_modernbert, MODERNBERT, "ModernBertForMaskedLM", prefix="model."
+    ),
+    "bart": Family(
+        readers.build_bart,
+        BART,
+        "BartForConditionalGeneration",
+        prefix="model.",
+        lacking=("final_logits_bias",),
     ),
     "t5": Family(readers.build_t5, t5_names, "T5ForConditionalGeneration"),
     "whisper": Family(

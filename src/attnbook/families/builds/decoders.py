@@ -6,7 +6,15 @@ What has no place in it is refused.
 from torch import nn
 
 from attnbook.families import decoders
-from attnbook.families.settings import SIZES, Config, Sizes, head_width, rotation
+from attnbook.families.settings import (
+    SIZES,
+    Config,
+    Sizes,
+    head_width,
+    near_and_far,
+    rotation,
+    windows_of,
+)
 from attnbook.published import only, read
 
 
@@ -85,31 +93,33 @@ def build_olmo2(config: Config) -> nn.Module:
     return decoders.olmo2(rotate=rotation(config, D), **sizes)
 
 
-def of_gemma(config: Config) -> Sizes:
-    """The settings that Gemma 2 and 3 share."""
+def of_gemma(config: Config, every: int) -> Sizes:
+    """The settings that Gemma 2 and 3 share; each `every`-th block sees everything."""
     only(config, "hidden_activation", "gelu_pytorch_tanh")
     only(config, "attention_bias", False)
     sizes = of_llama(dict(config) | {"hidden_act": "silu"})
     del sizes["tie"]
     only(config, "tie_word_embeddings", True)
     sizes["D"] = head_width(config, sizes["width"], sizes["heads"])
-    window, kinds = config["sliding_window"], config["layer_types"]
-    sizes["windows"] = [window if kind == "sliding_attention" else None for kind in kinds]
+    sizes["windows"] = windows_of(config, every)
     return sizes
 
 
 def build_gemma2(config: Config) -> nn.Module:
-    sizes = of_gemma(config)
+    sizes = of_gemma(config, every=2)
     score = config["query_pre_attn_scalar"] ** -0.5, config.get("attn_logit_softcapping")
     cap, rotate = config.get("final_logit_softcapping"), rotation(config, sizes["D"])
     return decoders.gemma2(score=score, cap=cap, rotate=rotate, **sizes)
 
 
 def build_gemma3(config: Config) -> nn.Module:
-    sizes = of_gemma(config)
+    sizes = of_gemma(config, every=6)
     only(config, "attn_logit_softcapping", None)
     only(config, "final_logit_softcapping", None)
     only(config, "use_bidirectional_attention", False, None)
-    near, far = (rotation(config, sizes["D"], f"{kind}_attention") for kind in ("sliding", "full"))
-    scale = config["query_pre_attn_scalar"] ** -0.5
-    return decoders.gemma3(rotations=(near, far), scale=scale, **sizes)
+    bases = {"rope_local_base_freq": 10_000.0, "rope_theta": 1_000_000.0}
+    rotations, scale = (
+        near_and_far(config, sizes["D"], bases),
+        config["query_pre_attn_scalar"] ** -0.5,
+    )
+    return decoders.gemma3(rotations=rotations, scale=scale, **sizes)

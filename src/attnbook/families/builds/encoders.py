@@ -6,7 +6,7 @@ What has no place in it is refused.
 from torch import nn
 
 from attnbook.families import encoders
-from attnbook.families.settings import SIZES, Config, Sizes, activation
+from attnbook.families.settings import SIZES, Config, Sizes, activation, near_and_far
 from attnbook.published import only, read
 
 
@@ -59,3 +59,23 @@ def build_albert(config: Config) -> nn.Module:
     only(config, "num_hidden_groups", 1)
     only(config, "inner_group_num", 1)
     return encoders.albert(T=T, narrow=narrow, **of_bert(config))
+
+
+def build_modernbert(config: Config) -> nn.Module:
+    V, width, heads, hidden = read(config, *SIZES[:2], SIZES[3], "intermediate_size")
+    for part in ("norm", "attention", "mlp", "classifier"):
+        only(config, f"{part}_bias", False)
+    only(config, "decoder_bias", True)
+    only(config, "classifier_activation", "gelu")
+    only(config, "tie_word_embeddings", True)
+    every, window = config.get("global_attn_every_n_layers", 3), config["local_attention"] // 2 + 1
+    depth, kinds = config["num_hidden_layers"], config.get("layer_types")
+    near = [bool(i % every) for i in range(depth)]
+    near = near if kinds is None else [kind == "sliding_attention" for kind in kinds]
+    bases = {"local_rope_theta": 10_000.0, "global_rope_theta": 160_000.0}
+    return encoders.modernbert(
+        *(V, width, heads, hidden, [window if is_near else None for is_near in near]),
+        rotations=near_and_far(config, width // heads, bases),
+        eps=config.get("norm_eps", 1e-5),
+        activation=activation(config.get("hidden_activation", "gelu")),
+    )

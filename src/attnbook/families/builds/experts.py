@@ -5,9 +5,9 @@ What has no place in it is refused.
 
 from torch import nn
 
-from attnbook.families import decoders, experts
+from attnbook.families import decoders, experts, mixtures
 from attnbook.families.builds.decoders import of_llama
-from attnbook.families.settings import Config, head_width, rotation
+from attnbook.families.settings import Config, Sizes, head_width, rotation
 from attnbook.frequencies import yarn_temperature
 from attnbook.norms import RMSNorm
 from attnbook.published import only, read
@@ -74,3 +74,41 @@ def build_gpt_oss(config: Config) -> nn.Module:
         limit=float(config.get("swiglu_limit", 7.0)),
         **sizes,
     )
+
+
+def of_mixture(config: Config) -> Sizes:
+    """The settings that Qwen's mixtures and OLMoE share."""
+    sizes = of_llama(config)
+    only(config, "attention_bias", False)
+    only(config, "use_sliding_window", False)
+    only(config, "decoder_sparse_step", 1)
+    only(config, "mlp_only_layers", [], None)
+    only(config, "clip_qkv", None)
+    count = "num_experts" if "num_experts" in config else "num_local_experts"
+    return sizes | {
+        "experts": tuple(read(config, count, "num_experts_per_tok")),
+        "sum_to_one": config.get("norm_topk_prob", False),
+    }
+
+
+def build_qwen2_moe(config: Config) -> nn.Module:
+    sizes = of_mixture(config)
+    only(config, "qkv_bias", True)
+    sizes["hidden"], shared = read(
+        config, "moe_intermediate_size", "shared_expert_intermediate_size"
+    )
+    rotate = rotation(config, sizes["width"] // sizes["heads"])
+    return mixtures.qwen2_moe(shared=shared, rotate=rotate, **sizes)
+
+
+def build_qwen3_moe(config: Config) -> nn.Module:
+    sizes = of_mixture(config)
+    (sizes["hidden"],) = read(config, "moe_intermediate_size")
+    D = head_width(config, sizes["width"], sizes["heads"])
+    return mixtures.qwen3_moe(D=D, rotate=rotation(config, D), **sizes)
+
+
+def build_olmoe(config: Config) -> nn.Module:
+    sizes = of_mixture(config)
+    rotate = rotation(config, sizes["width"] // sizes["heads"])
+    return mixtures.olmoe(rotate=rotate, **sizes)

@@ -6,7 +6,15 @@ What has no place in it is refused.
 from torch import nn
 
 from attnbook.families import parallel
-from attnbook.families.settings import SIZES, Config, activation, rotation, with_eps
+from attnbook.families.settings import (
+    SIZES,
+    Config,
+    Sizes,
+    activation,
+    rotation,
+    windows_of,
+    with_eps,
+)
 from attnbook.published import only, read
 from attnbook.recipes import gpt2
 from attnbook.rotary import neighbours
@@ -81,16 +89,26 @@ def build_phi(config: Config) -> nn.Module:
     return parallel.phi(*sizes, rotate, eps, function, qk_norm)
 
 
-def build_cohere(config: Config) -> nn.Module:
-    V, width, depth, heads, hidden = read(config, *SIZES, "intermediate_size")
+def of_cohere(config: Config) -> Sizes:
+    """The settings that Command R and R7B share."""
+    V, width, heads, hidden = read(config, *SIZES[:2], SIZES[3], "intermediate_size")
     only(config, "hidden_act", "silu")
     only(config, "attention_bias", False)
     kv_heads = config.get("num_key_value_heads") or heads
-    rotate = rotation(config, width // heads, pairs=neighbours)
-    return parallel.cohere(
-        *(V, width, depth, heads, kv_heads, hidden, rotate),
-        eps=config.get("layer_norm_eps", 1e-5),
-        logits=config.get("logit_scale", 0.0625),
-        tie=config.get("tie_word_embeddings", True),
-        qk_norm=config.get("use_qk_norm", False),
-    )
+    return {
+        **{"V": V, "width": width, "heads": heads, "kv_heads": kv_heads, "hidden": hidden},
+        "rotate": rotation(config, width // heads, pairs=neighbours),
+        "eps": config.get("layer_norm_eps", 1e-5),
+        "logits": config.get("logit_scale", 0.0625),
+        "tie": config.get("tie_word_embeddings", True),
+    }
+
+
+def build_cohere(config: Config) -> nn.Module:
+    (depth,), qk_norm = read(config, SIZES[2]), config.get("use_qk_norm", False)
+    return parallel.cohere(depth=depth, qk_norm=qk_norm, **of_cohere(config))
+
+
+def build_cohere2(config: Config) -> nn.Module:
+    only(config, "use_qk_norm", False)
+    return parallel.cohere2(windows=windows_of(config, every=4), **of_cohere(config))

@@ -1,4 +1,4 @@
-"""What a published config.json says of T5 and Whisper: the encoder–decoder of that size.
+"""What a published config.json says of T5, BART and Whisper: the encoder–decoder of that size.
 
 What has no place in it is refused.
 """
@@ -42,3 +42,20 @@ def build_whisper(config: Config) -> nn.Module:
     depth = config["encoder_layers"], config["decoder_layers"]
     heads, hidden = config["encoder_attention_heads"], config["encoder_ffn_dim"]
     return readers.whisper(V, T, frames, width, depth, heads, hidden, bands=config["num_mel_bins"])
+
+
+def build_bart(config: Config) -> nn.Module:
+    V, T, width = read(config, "vocab_size", "max_position_embeddings", "d_model")
+    sides = ("encoder", "decoder")
+    depth, heads, hidden = (
+        tuple(read(config, *(f"{side}_{size}" for side in sides)))
+        for size in ("layers", "attention_heads", "ffn_dim")
+    )
+    only(config, "tie_word_embeddings", True)
+    only(config, "normalize_before", False)
+    only(config, "add_final_layer_norm", False)
+    only(config, "normalize_embedding", True)
+    only(config, "static_position_embeddings", False)
+    function = activation(config.get("activation_function", "gelu"))
+    scale = width**0.5 if config.get("scale_embedding", False) else 1.0
+    return readers.bart(V, T, width, depth, heads, hidden, scale, function)

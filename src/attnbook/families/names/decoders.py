@@ -70,3 +70,9 @@ OPT: Table = {
     "feedforward.part.down": "model.decoder.layers.{i}.fc2",
     "body.norm": "model.decoder.final_layer_norm",
 }
+GLM4: Table = GRANITE | {
+    "attention.after": "model.layers.{i}.post_self_attn_layernorm",
+    "feedforward.after": "model.layers.{i}.post_mlp_layernorm",
+    "feedforward.part.gate": ("model.layers.{i}.mlp.gate_up_proj", rows(0, 2)),
+    "feedforward.part.up": ("model.layers.{i}.mlp.gate_up_proj", rows(1, 2)),
+}

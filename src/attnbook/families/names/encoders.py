@@ -1,5 +1,7 @@
 """What the tensors of BERT and what became of it are called in published files."""
 
+from attnbook.families.layout import Table, rows
+
 
 def bert_names(prefix: str) -> dict[str, str]:
     """What BERT's layers are called, behind this prefix."""
@@ -60,4 +62,19 @@ ALBERT = bert_names("albert") | {
     "to_vocab.0": "predictions.dense",
     "to_vocab.2": "predictions.LayerNorm",
     "to_vocab.3": "predictions",
+}
+MODERNBERT: Table = {
+    "embed.tokens": "model.embeddings.tok_embeddings",
+    "embed.norm": "model.embeddings.norm",
+    "attention.norm": "model.layers.{i}.attn_norm",
+    "attention.part.project.to_qkv": "model.layers.{i}.attn.Wqkv",
+    "attention.part.to_out": "model.layers.{i}.attn.Wo",
+    "feedforward.norm": "model.layers.{i}.mlp_norm",
+    "feedforward.part.gate": ("model.layers.{i}.mlp.Wi", rows(0, 2)),
+    "feedforward.part.up": ("model.layers.{i}.mlp.Wi", rows(1, 2)),
+    "feedforward.part.down": "model.layers.{i}.mlp.Wo",
+    "body.norm": "model.final_norm",
+    "to_vocab.0": "head.dense",
+    "to_vocab.2": "head.norm",
+    "to_vocab.3": "decoder",
 }

@@ -14,6 +14,15 @@ MIXTRAL = LLAMA | {
         for ours, theirs in (("gate", "w1"), ("down", "w2"), ("up", "w3"))
     },
 }
+QWEN_MOE = LLAMA | {
+    "feedforward.part.router": "model.layers.{i}.mlp.gate",
+    "feedforward.part.shared.gate": "model.layers.{i}.mlp.shared_expert_gate",
+    **{
+        f"feedforward.part.{ours}.{part}": f"model.layers.{{i}}.mlp.{theirs}.{part}_proj"
+        for ours, theirs in (("experts", "experts.{e}"), ("shared.expert", "shared_expert"))
+        for part in ("gate", "up", "down")
+    },
+}
 DEEPSEEK = LLAMA | {
     "attention.part.project.to_q": "model.layers.{i}.self_attn.q_proj",
     "attention.part.project.to_q.0": "model.layers.{i}.self_attn.q_a_proj",

@@ -1,8 +1,8 @@
-"""What the tensors of T5 and Whisper are called in published files."""
+"""What the tensors of T5, BART and Whisper are called in published files."""
 
 from torch import nn
 
-from attnbook.families.layout import Names
+from attnbook.families.layout import Names, Table, reshaped
 from attnbook.feedforward import GatedMLP
 
 
@@ -55,6 +55,23 @@ for _stack in ("encoder", "decoder"):
     WHISPER[f"{_stack}.feedforward.part.up"] = f"{_layer}.fc1"
     WHISPER[f"{_stack}.feedforward.part.down"] = f"{_layer}.fc2"
     WHISPER[f"{_stack}.norm"] = f"model.{_stack}.layer_norm"
+BART: Table = {
+    "source_embed.tokens": "model.shared",
+    "to_vocab.1.bias": ("final_logits_bias", reshaped(1)),
+}
+for _side, _stack in (("source", "encoder"), ("target", "decoder")):
+    _layer = f"model.{_stack}.layers.{{i}}"
+    BART[f"{_side}_embed.positions"] = f"model.{_stack}.embed_positions"
+    BART[f"{_side}_embed.norm"] = f"model.{_stack}.layernorm_embedding"
+    for _part, _name in (("attention", "self_attn"), ("cross_attention", "encoder_attn")):
+        BART[f"{_stack}.{_part}.norm"] = f"{_layer}.{_name}_layer_norm"
+        BART[f"{_stack}.{_part}.part.to_out"] = f"{_layer}.{_name}.out_proj"
+        BART[f"{_stack}.{_part}.part.project.to_qkv"] = f"{_layer}.{_name}.q_proj k_proj v_proj"
+        for _map in "qkv":
+            BART[f"{_stack}.{_part}.part.project.to_{_map}"] = f"{_layer}.{_name}.{_map}_proj"
+    BART[f"{_stack}.feedforward.norm"] = f"{_layer}.final_layer_norm"
+    for _ours, _theirs in (("up", "fc1"), ("down", "fc2")):
+        BART[f"{_stack}.feedforward.part.{_ours}"] = f"{_layer}.{_theirs}"
 
 
 def t5_names(model: nn.Module) -> Names:
