@@ -9,10 +9,16 @@ from attnbook.stored_run import stored_run
 
 
 @pytest.fixture
-def blocks(root, monkeypatch):
-    """The script of results/ that made the runs of chapter 6."""
+def made_by(root, monkeypatch):
+    """`made_by("blocks")` is that script of results/."""
     monkeypatch.syspath_prepend(str(root / "results"))
-    return importlib.import_module("blocks")
+    return importlib.import_module
+
+
+@pytest.fixture
+def blocks(made_by):
+    """The script that made the runs of chapter 6."""
+    return made_by("blocks")
 
 
 def test_an_unknown_run_is_refused_with_those_that_are_known():
@@ -46,10 +52,9 @@ def test_the_models_of_the_depth_study_are_as_large_as_each_other():
 
 
 @pytest.fixture
-def schemes(root, monkeypatch):
-    """The script of results/ that made the runs of chapter 4."""
-    monkeypatch.syspath_prepend(str(root / "results"))
-    return importlib.import_module("positions")
+def schemes(made_by):
+    """The script that made the runs of chapter 4."""
+    return made_by("positions")
 
 
 def test_what_chapter_4_shows_follows_from_the_single_runs(schemes):
@@ -78,10 +83,9 @@ def test_a_run_of_the_schemes_is_repeated(schemes):
 
 
 @pytest.fixture
-def recurrence(root, monkeypatch):
-    """The script of results/ that made the runs of chapter 15."""
-    monkeypatch.syspath_prepend(str(root / "results"))
-    return importlib.import_module("recurrence")
+def recurrence(made_by):
+    """The script that made the runs of chapter 15."""
+    return made_by("recurrence")
 
 
 def test_each_memory_was_run_with_five_seeds_at_the_best_of_three_rates(recurrence):

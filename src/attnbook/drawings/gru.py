@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from attnbook.drawings.drawing import Drawing
-from attnbook.drawings.lstm import gate, squash, two
+from attnbook.drawings.lstm import gate, lying_state, risers, squash, standing_state, two
 from attnbook.drawings.pen import Length, Pen
 from attnbook.recurrent import GRUCell
 
@@ -48,17 +48,8 @@ def gru_cell(cell: GRUCell, x: Tensor, h: Tensor) -> Drawing:
 def wide(s: Step) -> Pen:
     pen = Pen(720, 352)
     line, feet, floor = 122, 296, 342
-    pen.back([(704, 46), (16, 46)])
-    pen.text(704, 34, "gradient: the way back along the state", "gradient f s b e")
-    pen.text(16, 34, f"after 30 such cells {two(s.keep**30)} is left", "gradient f s l")
-    pen.text(176, 68, f"× {two(s.keep)}", "gradient f b")
-    pen.text(396, 68, "× 1", "gradient f b")
-    pen.line([(16, line), (692, line)], "state k thick", "")
-    pen.line([(690, line), (706, line)], "state k")
-    for x in (176, 396, 620):
-        pen.line([(x, floor), (x, feet + 13)], "muted k", "")
-    pen.line([(16, floor), (620, floor)], "muted k", "")
-    pen.line([(176, feet - 13), (176, line + 26)])
+    lying_state(pen, line, s.keep, "state", 30)
+    risers(pen, (176, 396, 620), floor, feet, line)
     pen.line([(176, 196), (371, 196)])
     pen.line([(396, feet + 14), (396, 267)])
     pen.line([(396, 240), (396, line + 13)])
@@ -103,12 +94,7 @@ def lying(pen: Pen, s: Step, line: Length, feet: Length) -> None:
 def tall(s: Step) -> Pen:
     pen = Pen(360, 424)
     line, bus = 240, 30
-    pen.back([(332, 414), (332, 54)])
-    pen.text(346, 236, "gradient: the way back", "gradient f s b", -90)
-    pen.text(356, 22, "after 30 cells", "gradient f s e")
-    pen.text(356, 40, f"{two(s.keep**30)} is left", "gradient f s e")
-    pen.line([(line, 16), (line, 398)], "state k thick", "")
-    pen.line([(line, 396), (line, 414)], "state k")
+    standing_state(pen, line, 414, s.keep, 30)
     pen.line([(bus, 44), (bus, 386), (172, 386), (172, 347)], "muted k", "")
     pen.line([(bus, 110), (211, 110)])
     pen.line([(134, 110), (134, 182), (160, 182), (160, 224)])

@@ -1,5 +1,7 @@
 """One step of an LSTM with its numbers: the cell state as a stream, gates as slots."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -68,20 +70,30 @@ def squash(pen: Pen, x: Length, y: Length, words: str) -> None:
     pen.text(x, y + 5, words, "r")
 
 
-def wide(s: Step) -> Pen:
-    pen = Pen(720, 364)
-    line, feet, floor = 122, 296, 342
+def lying_state(pen: Pen, line: Length, kept: float, state: str, cells: int) -> None:
+    """A state that flows to the right, and above it the gradient's way back, also of a GRU."""
     pen.back([(704, 46), (16, 46)])
-    pen.text(704, 34, "gradient: the way back along the cell state", "gradient f s b e")
-    pen.text(16, 34, f"after 50 such cells {two(s.forget**50)} is left", "gradient f s l")
-    pen.text(176, 68, f"× {two(s.forget)}", "gradient f b")
+    pen.text(704, 34, f"gradient: the way back along the {state}", "gradient f s b e")
+    pen.text(16, 34, f"after {cells} such cells {two(kept**cells)} is left", "gradient f s l")
+    pen.text(176, 68, f"× {two(kept)}", "gradient f b")
     pen.text(396, 68, "× 1", "gradient f b")
     pen.line([(16, line), (692, line)], "state k thick", "")
     pen.line([(690, line), (706, line)], "state k")
-    for x in (176, 308, 396, 512):
+
+
+def risers(pen: Pen, places: Sequence[Length], floor: Length, feet: Length, line: Length) -> None:
+    """What all gates read, from the floor up to each of them; the first acts on the state."""
+    for x in places:
         pen.line([(x, floor), (x, feet + 13)], "muted k", "")
-    pen.line([(16, floor), (512, floor)], "muted k", "")
-    pen.line([(176, feet - 13), (176, line + 26)])
+    pen.line([(16, floor), (places[-1], floor)], "muted k", "")
+    pen.line([(places[0], feet - 13), (places[0], line + 26)])
+
+
+def wide(s: Step) -> Pen:
+    pen = Pen(720, 364)
+    line, feet, floor = 122, 296, 342
+    lying_state(pen, line, s.forget, "cell state", 50)
+    risers(pen, (176, 308, 396, 512), floor, feet, line)
     pen.line([(308, feet - 13), (308, 204), (370, 204)])
     pen.line([(396, feet - 13), (396, line + 13)])
     pen.line([(512, feet - 13), (512, 240), (553, 240)])
@@ -128,15 +140,20 @@ def numbers(pen: Pen, s: Step, line: Length) -> None:
         pen.text(x, y, words, look)
 
 
+def standing_state(pen: Pen, line: Length, foot: Length, kept: float, cells: int) -> None:
+    """A state that flows down to `foot`, beside it the gradient's way back, also of a GRU."""
+    pen.back([(332, foot), (332, 54)])
+    pen.text(346, foot / 2 + 29, "gradient: the way back", "gradient f s b", -90)
+    pen.text(356, 22, f"after {cells} cells", "gradient f s e")
+    pen.text(356, 40, f"{two(kept**cells)} is left", "gradient f s e")
+    pen.line([(line, 16), (line, foot - 16)], "state k thick", "")
+    pen.line([(line, foot - 18), (line, foot)], "state k")
+
+
 def tall(s: Step) -> Pen:
     pen = Pen(360, 470)
     line, bus = 240, 30
-    pen.back([(332, 460), (332, 54)])
-    pen.text(346, 262, "gradient: the way back", "gradient f s b", -90)
-    pen.text(356, 22, "after 50 cells", "gradient f s e")
-    pen.text(356, 40, f"{two(s.forget**50)} is left", "gradient f s e")
-    pen.line([(line, 16), (line, 446)], "state k thick", "")
-    pen.line([(line, 444), (line, 462)], "state k")
+    standing_state(pen, line, 462, s.forget, 50)
     pen.line([(bus, 44), (bus, 386)], "muted k", "")
     for y, end in ((110, 211), (186, 134), (240, 134), (386, 134)):
         pen.line([(bus, y), (end, y)], "muted k", "f" if y == 110 else "")
