@@ -17,7 +17,7 @@ from attnbook.cache import (
     WindowCache,
     cache_of,
 )
-from attnbook.masks import causal, local, padding
+from attnbook.masks import causal, chunked, local, padding
 from attnbook.projection import Projection
 from attnbook.rotary import Rotary
 
@@ -127,10 +127,14 @@ def attention(pattern):
     return Attention(project, nn.Linear(8, 10), Rotary(4), pattern=pattern).double()
 
 
+windows = pytest.mark.parametrize("kind", [local, chunked])
+
+
+@windows
 @settings(max_examples=40)
 @given(st.integers(1, 5), st.lists(st.integers(1, 6), min_size=1, max_size=7))
-def test_a_windowed_layer_needs_no_more_than_its_window(window, sizes):
-    layer = attention(local(window))
+def test_a_windowed_layer_needs_no_more_than_its_window(kind, window, sizes):
+    layer = attention(kind(window))
     x = torch.randn(2, sum(sizes), 10, dtype=torch.float64)
     there = torch.ones(2, sum(sizes), dtype=torch.bool)
     there[0, 0] = len(sizes) < 3  # padding on the left, in some examples
@@ -170,11 +174,12 @@ def test_a_long_prompt_is_let_go():
     assert cache.keys.untyped_storage().nbytes() == B * H * 2 * D * 4
 
 
+@windows
 @settings(max_examples=40)
 @given(st.integers(1, 4), st.data())
-def test_a_window_counts_tokens_wherever_padding_stands(window, data):
+def test_a_window_counts_tokens_wherever_padding_stands(kind, window, data):
     """What a row's tokens give is what they give alone, and the cache forgets padding in time."""
-    layer, T = attention(local(window)), 12
+    layer, T = attention(kind(window)), 12
     rows = st.lists(st.booleans(), min_size=T - 5, max_size=T - 5)
     there = torch.tensor([data.draw(rows) + [True] * 5 for _ in range(2)])
     x, cache, outputs = torch.randn(2, T, 10, dtype=torch.float64), layer.cache(), []

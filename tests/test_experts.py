@@ -3,19 +3,22 @@
 What a mixture is by hand, and its balance, is tested with the other feed-forward networks.
 """
 
+from functools import partial
+
 import jaxtyping
 import pytest
 import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.testing import assert_close
-from transformers import DeepseekV3Config, GptOssConfig
+from transformers import DeepseekV3Config, GptOssConfig, Llama4TextConfig
 from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3MoE
 from transformers.models.gpt_oss.modeling_gpt_oss import GptOssMLP
+from transformers.models.llama4.modeling_llama4 import Llama4TextMoe
 
 from attnbook.experts import GatedExpert, MixtureOfExperts, active_parameters, by_expert, everybody
 from attnbook.feedforward import ClampedSwiGLU, SwiGLU
-from attnbook.routing import SigmoidTopK, TopKSoftmax
+from attnbook.routing import SigmoidTopK, TopKSigmoid, TopKSoftmax
 
 B, T, C, HIDDEN, E, A = 2, 3, 6, 5, 4, 2
 
@@ -127,7 +130,28 @@ def test_a_mixture_is_gpt_oss_layer():
     assert_close(mine(x), expected[0] if isinstance(expected, tuple) else expected)
 
 
-@pytest.mark.parametrize("run", [by_expert, everybody])
+def test_shares_before_the_experts_are_llama_4s_layer():
+    config = Llama4TextConfig(
+        hidden_size=C, intermediate_size=HIDDEN, num_local_experts=E, num_experts_per_tok=A
+    )
+    theirs = Llama4TextMoe(config)
+    for weight in theirs.parameters():
+        nn.init.normal_(weight, std=0.6)
+    *experts, shared = [SwiGLU(C, HIDDEN) for _ in range(E + 1)]
+    mine = MixtureOfExperts(
+        experts, router=TopKSigmoid(C, E, A), shared=shared, run=partial(by_expert, before=True)
+    )
+    mine.router.weight = theirs.router.weight
+    for e, expert in enumerate(experts):
+        expert.gate.weight.data, expert.up.weight.data = theirs.experts.gate_up_proj[e].mT.chunk(2)
+        expert.down.weight.data = theirs.experts.down_proj[e].mT
+    for part in ("gate", "up", "down"):
+        getattr(shared, part).weight = getattr(theirs.shared_expert, f"{part}_proj").weight
+    x = inputs()
+    assert_close(mine(x), theirs(x)[0].view_as(x))
+
+
+@pytest.mark.parametrize("run", [by_expert, everybody, partial(by_expert, before=True)])
 def test_in_half_precision_it_is_close(run):
     layer, x = mixture(run), inputs().detach()
     with torch.autocast("cpu", dtype=torch.bfloat16):

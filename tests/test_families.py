@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from family_cases import CASES, V, config_of, inputs
+from family_cases import CASES, YARN, V, config_of, inputs
 from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
@@ -220,6 +220,10 @@ OLDER = {
         "global_attn_every_n_layers": 2,
     },
     "glm4": {"rope_theta": 50.0, "partial_rotary_factor": 0.5},
+    "olmo3": {
+        "rope_theta": 500_000.0,
+        "rope_scaling": {name: YARN[name] for name in YARN if name != "rope_theta"},
+    },
 }
 
 
@@ -284,6 +288,9 @@ PUBLISHED_SIZES = [
     (readers.bart, 406.3),
     (recent.gemma, 8537.7),
     (recent.glm4, 9400.3),
+    (recent.apertus, 8053.3),
+    (recent.olmo3, 7298.0),
+    (recent.exaone4, 32003.2),
     (parallel.cohere2, 8028.0),
     (readers.t5, 60.5),
     (readers.whisper, 37.2),
@@ -301,6 +308,7 @@ def test_the_defaults_are_the_published_sizes(recipe, millions):
 # as above, of how many blocks, and how many of them are not like the others
 MIXTURES = [
     (experts.deepseek_v3, 671_026.4, 61, 3),
+    (mixtures.deepseek_v2, 235_741.4, 60, 1),
     (mixtures.qwen2_moe, 14_315.8, 24, 0),
     (mixtures.qwen3_moe, 30_532.1, 48, 0),
     (mixtures.olmoe, 6919.2, 16, 0),

@@ -1,3 +1,5 @@
+from functools import partial
+
 import jaxtyping
 import pytest
 import torch
@@ -7,12 +9,15 @@ from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 from transformers import T5Config
+from transformers.activations import QuickGELUActivation, XIELUActivation
 from transformers.models.t5.modeling_t5 import T5DenseGatedActDense
 
 from attnbook.feedforward import (
     MLP,
+    XIELU,
     GatedMLP,
     MixtureOfExperts,
+    QuickGELU,
     SquaredReLU,
     SwiGLU,
     active_parameters,
@@ -285,3 +290,30 @@ def test_bad_input_is_named(monkeypatch):
 
 def test_a_squared_relu_by_hand():
     assert SquaredReLU()(torch.tensor([-3.0, 0.0, 0.5, 3.0])).tolist() == [0.0, 0.0, 0.25, 9.0]
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    [(QuickGELU, QuickGELUActivation), (XIELU, partial(XIELUActivation, dtype=torch.float32))],
+)
+def test_activations_are_those_of_transformers(mine, theirs):
+    mine, theirs, x = mine(), theirs(), torch.linspace(-4, 4, 41).requires_grad_()
+    with torch.no_grad():
+        for ours, published in zip(mine.parameters(), theirs.parameters(), strict=True):
+            assert_close(ours, published)
+            published.copy_(ours.add_(0.3))
+    found, expected = mine(x), theirs(x)
+    assert_close(found, expected)
+    assert_close(
+        torch.autograd.grad(found.sin().sum(), (x, *mine.parameters())),
+        torch.autograd.grad(expected.sin().sum(), (x, *theirs.parameters())),
+    )
+
+
+def test_an_xielu_of_large_numbers_has_gradients_and_impossible_curvatures_are_refused():
+    x = torch.tensor([200.0, -200.0], requires_grad=True)
+    (slopes,) = torch.autograd.grad(XIELU()(x).sum(), x)
+    assert_close(slopes, torch.tensor([2 * 0.8 * 200 + 0.5, -0.8 + 0.5]))
+    for wrong in ({"above": 0.0}, {"below": 0.5}):
+        with pytest.raises(ValueError, match="curvatures are above 0 and above beta"):
+            XIELU(**wrong)

@@ -43,7 +43,7 @@ MAY_IMPORT = {
     "step": set(),
     "tables": set(),
     "patterns": {"tables"},
-    "text_patterns": {"patterns"},
+    "text_patterns": {"patterns", "tables"},
     "masks": {"patterns", "step", "tables", "text_patterns"},
     "frequencies": set(),
     "rotary": {"frequencies", "step"},

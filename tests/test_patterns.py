@@ -13,6 +13,7 @@ from attnbook.masks import (
     as_pattern,
     both,
     causal,
+    chunked,
     document,
     either,
     left_of,
@@ -32,6 +33,7 @@ BY_HAND = {
     "causal": (causal, j <= i),
     "local": (local(3), (i - j).abs() < 3),
     "window": (causal & local(3), (j <= i) & (i - j < 3)),
+    "chunks": (causal & chunked(3), (j <= i) & (i // 3 == j // 3)),
     "prefix": (causal | prefix(2), (j <= i) | (j < 2)),
     "prefixes": (
         causal | prefix(torch.tensor([1, 4])),
@@ -76,7 +78,7 @@ def test_a_pattern_is_pickled_and_copied(pattern, expected):
                            expected.expand(B, 1, T, T))  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["causal", "window", "prefixes", "documents", "padding"])
+@pytest.mark.parametrize("name", ["causal", "window", "chunks", "prefixes", "documents", "padding"])
 def test_a_pattern_is_flex_attentions_mask_mod(name):
     pattern, expected = BY_HAND[name]
 
@@ -97,11 +99,19 @@ def test_the_reach_of_a_pattern_is_a_bound_on_the_past():
     assert [p.reach for p in (causal, local(4), causal & local(4))] == [None, 4, 4]
     assert [p.reach for p in (local(3) & local(5), local(3) | local(5))] == [3, 5]
     assert (local(3) | prefix(2)).reach is None
+    assert (causal & chunked(4)).reach == 4
+
+
+def test_in_one_chunk_everything_is_causal():
+    for pattern, T, left in [(chunked(4), 4, causal), (chunked(4), 5, causal & chunked(4))]:
+        assert left_of(Places(1, T, T), causal, pattern) == left
+    later = Places(1, 2, 4, first=4)  # as in a cache that forgets: rows may count their own tokens
+    assert left_of(later, causal, chunked(4)) == causal & chunked(4)
 
 
 def test_bad_input_is_named(monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # as for the reader
-    for make in (lambda: local(0), lambda: both(), lambda: either()):
+    for make in (lambda: local(0), lambda: chunked(0), lambda: both(), lambda: either()):
         with pytest.raises(ValueError, match=r"at least 1; got 0"):
             make()
     with pytest.raises(ValueError, match="3 queries cannot be the last of 2 positions"):

@@ -1,6 +1,7 @@
 """Rotations: both pairings, a share of the coordinates, positions per row, float32, pictures."""
 
 import copy
+import math
 import pickle
 
 import pytest
@@ -10,10 +11,13 @@ from torch.testing import assert_close
 from transformers.models.gpt_neox.modeling_gpt_neox import apply_rotary_pos_emb as neox
 from transformers.models.gptj.modeling_gptj import apply_rotary_pos_emb as gptj
 
-from attnbook.attention import MultiHeadAttention
+from attnbook.attention import Attention, MultiHeadAttention
 from attnbook.block import Block, PreNorm, Stack
 from attnbook.frequencies import plain, yarn, yarn_temperature
-from attnbook.rotary import Rotary, Rotary2d, neighbours
+from attnbook.heads import watch
+from attnbook.masks import causal
+from attnbook.projection import Projection
+from attnbook.rotary import Rotary, Rotary2d, Tempered, neighbours
 
 B, H, T, D = 2, 3, 5, 8
 
@@ -119,7 +123,35 @@ def test_tokens_that_stand_nowhere_are_not_turned():
     assert_close(turned[:, :, 2:], Rotary2d(8, (2, 3))(x[:, :, 2:]))
 
 
+@pytest.mark.parametrize("rotate", [None, Rotary(D)])
+def test_queries_grow_with_their_position_and_keys_do_not(rotate):
+    tempered, x = Tempered(3, 0.5, rotate), inputs()
+    turned = x if rotate is None else rotate(x, 4)
+    assert_close(tempered(x, 4), turned)
+    by_hand = torch.tensor([1 + 0.5 * math.log(1 + (i + 1) // 3) for i in range(4, 4 + T)])
+    assert_close(tempered.queries(x, 4), by_hand[:, None] * turned)
+    rows = torch.tensor([[4, 5, 6, 7, 8], [0, 1, 2, 3, 4]])
+    for start in (torch.tensor(4), torch.arange(4, 4 + T), rows):
+        assert_close(tempered.queries(x, start)[0], tempered.queries(x, 4)[0])
+    assert_close(tempered.queries(x, rows)[1], tempered.queries(x)[1])
+
+
+def test_an_attention_whose_queries_grow_sharpens_as_the_text_goes_on():
+    plain_one = Attention(Projection(12, 3), nn.Linear(12, 12))
+    warm = Attention(plain_one.project, plain_one.to_out, Tempered(1, 3.0))
+    x = torch.randn(1, 9, 12)
+    with watch(nn.ModuleList([plain_one, warm])) as weights:
+        plain_one(x, mask=causal), warm(x, mask=causal)
+    before, after = (w.amax(-1)[..., 1:] for w in weights.values())
+    assert (after > before).all()
+    cache = warm.cache()
+    pieces = [warm(part, mask=causal, cache=cache) for part in x.split([4, 1, 3, 1], 1)]
+    assert_close(torch.cat(pieces, 1), warm(x, mask=causal))
+
+
 def test_bad_input_is_named():
+    with pytest.raises(ValueError, match="every 1 position or more; got 0"):
+        Tempered(0)
     with pytest.raises(ValueError, match="5 pairs cannot turn in heads of width 8"):
         Rotary(8, frequencies=plain(10))
     with pytest.raises(ValueError, match="heads have width 6, this rotation has width 8"):

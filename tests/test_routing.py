@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 from torch.testing import assert_close
-from transformers import DeepseekV3Config, GptOssConfig
+from transformers import DeepseekV2Config, DeepseekV3Config, GptOssConfig
+from transformers.models.deepseek_v2.modeling_deepseek_v2 import DeepseekV2TopkRouter
 from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3TopkRouter
 from transformers.models.gpt_oss.modeling_gpt_oss import GptOssTopKRouter
 
@@ -47,6 +48,24 @@ def test_topk_then_softmax_is_gpt_oss():
     )
     mine = TopKSoftmax(C, E, A)
     theirs.weight.data, theirs.bias.data = mine.weight.data, mine.bias.data
+    _, share, chosen = theirs(tokens())
+    same_choice(mine.choose(tokens()), share, chosen)
+
+
+@pytest.mark.parametrize(("groups", "kept"), [(1, 1), (4, 2), (8, 5), (2, 1)])
+def test_a_softmax_within_the_best_groups_is_deepseek_v2s(groups, kept):
+    config = DeepseekV2Config(
+        hidden_size=C,
+        num_attention_heads=1,
+        n_routed_experts=E,
+        num_experts_per_tok=A,
+        n_group=groups,
+        topk_group=kept,
+        topk_method="group_limited_greedy",
+        routed_scaling_factor=2.5,
+    )
+    theirs, mine = DeepseekV2TopkRouter(config), SoftmaxTopK(C, E, A, False, 2.5, groups, kept)
+    theirs.weight = mine.weight
     _, share, chosen = theirs(tokens())
     same_choice(mine.choose(tokens()), share, chosen)
 
@@ -126,6 +145,8 @@ def test_bad_input_is_named():
         (lambda: TopKSoftmax(C, E, 0), "a token cannot go to 0 of 8 experts"),
         (lambda: SigmoidTopK(C, E, 2, 1.0, 3, 1), "8 experts cannot keep 1 of 3 groups"),
         (lambda: SigmoidTopK(C, E, 3, 1.0, 4, 1), "1 of 4 groups leave no 3 of 8 experts"),
+        (lambda: SigmoidTopK(C, E, 3, 1.0, 8, 5), "8 groups of 8 experts have no two best"),
+        (lambda: SoftmaxTopK(C, E, 3, True, 1.0, 4, 1), "1 of 4 groups leave no 3 of 8 experts"),
         (lambda: BiasBalance(nn.Linear(2, 2)), "no router in this Linear has a correction"),
         (lambda: MixtureOfExperts([nn.Identity()] * 2), "needs a width, or a router"),
         (

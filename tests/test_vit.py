@@ -51,6 +51,10 @@ def test_patches_are_a_convolution_whose_steps_are_its_size(size, rows, columns,
     assert_close(patches.to_width.weight.grad, conv.weight.grad.flatten(1))
 
 
+def test_patches_without_a_bias_add_nothing():
+    assert not Patches(4, 7, bias=False)(torch.zeros(1, 3, 8, 8)).any()
+
+
 def test_an_imagenet_picture_is_196_patches_of_768_numbers():
     assert grid_of((224, 224), 16) == (14, 14)
     assert cut(torch.zeros(1, 3, 224, 224), 16).shape == (1, 196, 768)

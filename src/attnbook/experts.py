@@ -20,15 +20,18 @@ def by_expert(
     tokens: Float[Tensor, "N C"],
     share: Float[Tensor, "N A"],
     chosen: Int[Tensor, "N A"],
+    before: bool = False,
 ) -> Float[Tensor, "N C"]:
     """Expert after expert works on the tokens that chose it: no more work than is needed.
 
-    How many those are must be known, so each expert waits for a GPU once.
+    How many those are must be known, so each expert waits for a GPU once. What is multiplied with
+    the shares are the answers, or the tokens, `before` the experts see them (Llama 4).
     """
     output = torch.zeros_like(tokens)
     for e, expert in enumerate(experts):
         token, place = (chosen == e).nonzero(as_tuple=True)  # whoever chose this expert
-        answer = share[token, place, None] * expert(tokens[token])
+        given, part = tokens[token], share[token, place, None]
+        answer = expert((part * given).to(given.dtype)) if before else part * expert(given)
         output.index_add_(0, token, answer.to(tokens.dtype))
     return output
 

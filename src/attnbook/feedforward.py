@@ -1,5 +1,6 @@
 """Feed-forward networks: what each position does alone, after attention has mixed them."""
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -33,6 +34,39 @@ class SquaredReLU(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch C"]) -> Float[Tensor, "*batch C"]:
         return F.relu(x).square()
+
+
+class QuickGELU(nn.Module):
+    """x · sigmoid(1.702 x), nearly GELU. Hendrycks and Gimpel 2016, section 2; CLIP."""
+
+    def forward(self, x: Float[Tensor, "*batch C"]) -> Float[Tensor, "*batch C"]:
+        return x * (1.702 * x).sigmoid()
+
+
+class XIELU(nn.Module):
+    """Above 0 a parabola, p x² + βx, below it n (eˣ − 1 − x) + βx: what a linear and an exponential
+    gradient add up to. How curved both sides are is learned: p = softplus, n = β + softplus.
+
+    Huang and Schlag 2024, section 3, equation 9; Apertus.
+    """
+
+    beta: Tensor
+    eps: Tensor
+
+    def __init__(self, above: float = 0.8, below: float = 0.8, beta: float = 0.5):
+        super().__init__()
+        if above <= 0 or below <= beta:
+            raise ValueError(
+                f"curvatures are above 0 and above beta; got {above} and {below}, beta {beta}"
+            )
+        self.above = nn.Parameter(torch.tensor([above]).expm1().log())
+        self.below = nn.Parameter(torch.tensor([below - beta]).expm1().log())
+        self.register_buffer("beta", torch.tensor(beta))
+        self.register_buffer("eps", torch.tensor(-1e-6))  # keeps eˣ small where it does not count
+
+    def forward(self, x: Float[Tensor, "*batch C"]) -> Float[Tensor, "*batch C"]:
+        below = (self.beta + F.softplus(self.below)) * (torch.expm1(x.minimum(self.eps)) - x)
+        return torch.where(x > 0, F.softplus(self.above) * x.square(), below) + self.beta * x
 
 
 class GatedMLP(nn.Module):

@@ -32,6 +32,7 @@ from attnbook.tables import causal_mask as causal_mask
 from attnbook.tables import check_last as check_last
 from attnbook.tables import check_mask as check_mask
 from attnbook.tables import length_mask as length_mask
+from attnbook.text_patterns import chunked as chunked
 from attnbook.text_patterns import document as document
 from attnbook.text_patterns import padding as padding
 from attnbook.text_patterns import prefix as prefix

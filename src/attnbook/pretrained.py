@@ -144,7 +144,8 @@ def renamed(
     new = {}
     for name, tensor in tensors.items():
         for old, now in ((".gamma", ".weight"), (".beta", ".bias")):
-            name = name.removesuffix(old) + now if name.endswith(old) else name
+            first = name.endswith(old) and name not in targets
+            name = name.removesuffix(old) + now if first else name
         bare = family.prefix and family.prefix + name in targets and name not in targets
         new[family.prefix + name if bare else name] = tensor
     return new

@@ -94,12 +94,52 @@ class Rotary(nn.Module):
 
     def tables(self, start: int | Tensor, T: int, like: Tensor) -> Two:
         """Cosine and sine for each position and pair, in the precision of what is turned."""
-        if not isinstance(start, Tensor) or start.dim() == 0:
-            start = start + torch.arange(T, device=like.device)
-        angles = self.angles(start)
+        angles = self.angles(positions_from(start, like))
         return (self.scale * angles.cos()).to(like.dtype), (self.scale * angles.sin()).to(
             like.dtype
         )
+
+
+class Tempered(nn.Module):
+    """Queries grow with their position i, times 1 + `strength` · ln(1 + ⌊(i + 1) / `every`⌋), so
+    that scores stay as sharp among more and more keys. Keys stay as they are.
+
+    Both are turned by `rotate` first, if there is one. Llama 4 has it in layers that turn nothing,
+    after Nakanishi 2025, "Scalable-softmax is superior for attention".
+    """
+
+    def __init__(self, every: int = 8192, strength: float = 0.1, rotate: Rotate | None = None):
+        super().__init__()
+        if every < 1:
+            raise ValueError(f"queries grow every 1 position or more; got {every}")
+        self.every, self.strength, self.rotate = every, strength, rotate
+
+    def forward(
+        self, x: Float[Tensor, "*batch T D"], start: int | Int[Tensor, "..."] = 0
+    ) -> Float[Tensor, "*batch T D"]:
+        """What is done to keys; `start` as in `Rotary`."""
+        return x if self.rotate is None else self.rotate(x, start)
+
+    def queries(
+        self, x: Float[Tensor, "*batch T D"], start: int | Int[Tensor, "..."] = 0
+    ) -> Float[Tensor, "*batch T D"]:
+        """What is done to queries."""
+        at = positions_from(start, x)
+        grown = 1 + self.strength * torch.log1p(((at + 1) // self.every).float())
+        grown = grown.unsqueeze(1) if grown.dim() == 2 and x.dim() == 4 else grown
+        return self(x, start) * grown.to(x.dtype).unsqueeze(-1)
+
+
+def of_queries(rotate: Rotate) -> Rotate:
+    """What is done to queries, where it is something else than to keys."""
+    return getattr(rotate, "queries", rotate)
+
+
+def positions_from(start: int | Int[Tensor, "..."], x: Float[Tensor, "*batch T D"]) -> Tensor:
+    """The positions of x, if `start` is that of the first, or these positions themselves."""
+    if isinstance(start, Tensor) and start.dim() > 0:
+        return start
+    return start + torch.arange(x.shape[-2], device=x.device)
 
 
 class Rotary2d(Rotary):

@@ -31,17 +31,32 @@ class SoftmaxTopK(Router):
     """The likeliest experts of a softmax over all; their chances are scaled to sum to 1.
 
     Jiang et al. 2024, section 2.1 (Mixtral). With `sum_to_one=False` they stay as they are, as in
-    OLMoE and Qwen2-MoE.
+    OLMoE and Qwen2-MoE. They are multiplied by `factor`. With `groups`, only experts of the `kept`
+    best groups can be chosen: the best of a group stands for it. DeepSeek-AI 2024 (V2), section
+    2.2.2.
     """
 
-    def __init__(self, width: int, experts: int, active: int, sum_to_one: bool = True):
+    def __init__(
+        self,
+        width: int,
+        experts: int,
+        active: int,
+        sum_to_one: bool = True,
+        factor: float = 1.0,
+        groups: int = 1,
+        kept: int = 1,
+    ):
         super().__init__(width, experts, active)
-        self.sum_to_one = sum_to_one
+        check_groups(experts, active, groups, kept)
+        self.sum_to_one, self.factor = sum_to_one, factor
+        self.groups, self.kept = groups, kept
 
     def choose(self, tokens: Float[Tensor, "N C"]) -> Choice:
         chances = self(tokens).softmax(-1)
-        share, chosen = chances.topk(self.active)
-        return chances, share / share.sum(-1, keepdim=True) if self.sum_to_one else share, chosen
+        chosen = of_best_groups(chances, self.groups, self.kept, 1).topk(self.active).indices
+        share = chances.gather(1, chosen)
+        share = share / share.sum(-1, keepdim=True) if self.sum_to_one else share
+        return chances, share if self.factor == 1 else self.factor * share, chosen
 
 
 class TopKSoftmax(Router):
@@ -57,6 +72,15 @@ class TopKSoftmax(Router):
         logits = self(tokens)
         best, chosen = logits.topk(self.active)
         return logits.softmax(-1), best.softmax(-1), chosen
+
+
+class TopKSigmoid(Router):
+    """The experts with the largest numbers, each of which counts by its own sigmoid (Llama 4)."""
+
+    def choose(self, tokens: Float[Tensor, "N C"]) -> Choice:
+        logits = self(tokens)
+        best, chosen = logits.topk(self.active)
+        return logits.sigmoid(), best.sigmoid(), chosen
 
 
 class SigmoidTopK(Router):
@@ -78,30 +102,42 @@ class SigmoidTopK(Router):
         kept: int = 1,
     ):
         super().__init__(width, experts, active)
-        if groups < 1 or experts % groups or not 1 <= kept <= groups:
-            raise ValueError(f"{experts} experts cannot keep {kept} of {groups} groups")
-        if kept * experts // groups < active or (groups > 1 and experts // groups < 2):
-            raise ValueError(
-                f"{kept} of {groups} groups leave no {active} of {experts} experts to choose"
-            )
+        check_groups(experts, active, groups, kept)
+        if groups > 1 and experts // groups < 2:
+            raise ValueError(f"{groups} groups of {experts} experts have no two best ones")
         self.factor, self.groups, self.kept = factor, groups, kept
         self.register_buffer("correction", torch.zeros(experts))
 
     def choose(self, tokens: Float[Tensor, "N C"]) -> Choice:
         chances = self(tokens).sigmoid()
-        wanted = self.among_the_best_groups(chances.detach() + self.correction)
+        wanted = chances.detach() + self.correction
+        wanted = of_best_groups(wanted, self.groups, self.kept, 2)
         chosen = wanted.topk(self.active).indices
         share = chances.gather(1, chosen)
         return chances, self.factor * share / (share.sum(-1, keepdim=True) + 1e-20), chosen
 
-    def among_the_best_groups(self, wanted: Float[Tensor, "N E"]) -> Float[Tensor, "N E"]:
-        """Experts of the other groups are wanted least of all."""
-        if self.kept == self.groups:
-            return wanted
-        by_group = wanted.unflatten(-1, (self.groups, -1))  # (N groups each)
-        best = by_group.topk(2).values.sum(-1).topk(self.kept).indices
-        out = torch.ones_like(by_group[..., 0], dtype=torch.bool).scatter(1, best, False)
-        return by_group.masked_fill(out[..., None], -torch.inf).flatten(1)
+
+def of_best_groups(
+    wanted: Float[Tensor, "N E"], groups: int, kept: int, best: int
+) -> Float[Tensor, "N E"]:
+    """Experts of all groups but the `kept` best are wanted least of all; for a group stands the sum
+    of its `best`."""
+    if kept == groups:
+        return wanted
+    by_group = wanted.unflatten(-1, (groups, -1))  # (N groups each)
+    first = by_group.topk(best).values.sum(-1).topk(kept).indices
+    out = torch.ones_like(by_group[..., 0], dtype=torch.bool).scatter(1, first, False)
+    return by_group.masked_fill(out[..., None], -torch.inf).flatten(1)
+
+
+def check_groups(experts: int, active: int, groups: int, kept: int) -> None:
+    """Raise a ValueError unless so many experts can be chosen from the groups that are kept."""
+    if groups < 1 or experts % groups or not 1 <= kept <= groups:
+        raise ValueError(f"{experts} experts cannot keep {kept} of {groups} groups")
+    if kept * experts // groups < active:
+        raise ValueError(
+            f"{kept} of {groups} groups leave no {active} of {experts} experts to choose"
+        )
 
 
 class Corrected(Protocol):

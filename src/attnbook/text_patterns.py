@@ -1,11 +1,13 @@
-"""Patterns that know the text: how long its prompt is, where a document ends, where padding is."""
+"""Patterns that cut the text: where its prompt, a chunk, a document ends, where padding is."""
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from attnbook.patterns import Pattern
+from attnbook.patterns import Pattern, Places
+from attnbook.tables import at_least_one
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +29,31 @@ class prefix(Pattern):
 
     def __call__(self, i: Tensor, j: Tensor, b: Tensor | None = None) -> Bool[Tensor, "..."]:
         return j < (self.count if b is None or isinstance(self.count, int) else self.count[b])
+
+
+@dataclass(frozen=True)
+class chunked(Pattern):
+    """Look at your own chunk of `size` positions: 0 … size − 1, size … 2·size − 1, and so on.
+
+    With `causal` the first of a chunk sees itself alone: Llama 4, in three layers of four.
+    """
+
+    size: int
+
+    def __post_init__(self) -> None:
+        at_least_one("a chunk", self.size)
+
+    @property
+    def reach(self) -> int:
+        return self.size
+
+    def __call__(self, i: Tensor, j: Tensor, b: Tensor | None = None) -> Bool[Tensor, "..."]:
+        return i // self.size == j // self.size
+
+    def within(self, at: Places) -> Pattern | None:
+        if torch.compiler.is_compiling():  # the length may be a symbol that fits all lengths
+            return self
+        return None if at.start is None and at.first + at.Tk <= self.size else self
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,10 +37,10 @@ class Patches(nn.Module):
     Dosovitskiy et al. 2021, equation 1, E.
     """
 
-    def __init__(self, size: int, width: int, channels: int = 3):
+    def __init__(self, size: int, width: int, channels: int = 3, bias: bool = True):
         super().__init__()
         self.size, self.channels = size, channels
-        self.to_width = nn.Linear(channels * size * size, width)
+        self.to_width = nn.Linear(channels * size * size, width, bias=bias)
 
     def forward(self, images: Float[Tensor, "B channels rows columns"]) -> Float[Tensor, "B P C"]:
         if images.shape[1] != self.channels:

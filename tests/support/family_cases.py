@@ -15,7 +15,8 @@ SIZES = {
 }
 TEXT = SIZES | NO_TOKENS
 GROUPED = TEXT | {"num_key_value_heads": 2}
-PLAIN = {"rope_parameters": {"rope_type": "default", "rope_theta": 50.0}}
+PLAIN_ONE = {"rope_type": "default", "rope_theta": 50.0}
+PLAIN = {"rope_parameters": PLAIN_ONE}
 PART = {"rope_parameters": PLAIN["rope_parameters"] | {"partial_rotary_factor": 0.5}}
 LLAMA_3 = {
     "rope_type": "llama3",
@@ -214,6 +215,39 @@ CASES = {
     ),
     "gemma": ("Gemma", "GemmaForCausalLM", GROUPED | PLAIN | {"head_dim": 10}),
     "glm4": ("Glm4", "Glm4ForCausalLM", GROUPED | PART | {"head_dim": 8}),
+    "olmo3": (
+        "Olmo3",
+        "Olmo3ForCausalLM",
+        GROUPED
+        | {"rope_parameters": {"full_attention": YARN} | {"sliding_attention": PLAIN_ONE}}
+        | {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 3},
+    ),
+    "exaone4": (
+        "Exaone4",
+        "Exaone4ForCausalLM",
+        GROUPED
+        | PLAIN
+        | {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 3},
+    ),
+    "apertus": ("Apertus", "ApertusForCausalLM", GROUPED | {"rope_parameters": LLAMA_3}),
+    "llama4": (
+        "Llama4Text",
+        "Llama4ForCausalLM",
+        GROUPED
+        | PLAIN
+        | {"intermediate_size_mlp": 14, "head_dim": 6, "num_local_experts": 4}
+        | {"num_experts_per_tok": 2, "interleave_moe_layer_step": 2, "attention_chunk_size": 3}
+        | {"no_rope_layers": [1, 0], "floor_scale": 2, "attn_scale": 0.7},
+    ),
+    "deepseek_v2": (
+        "DeepseekV2",
+        "DeepseekV2ForCausalLM",
+        TEXT
+        | DEEPSEEK
+        | {"topk_method": "group_limited_greedy", "routed_scaling_factor": 2.5}
+        | {"norm_topk_prob": False, "n_shared_experts": 2}
+        | {"qk_nope_head_dim": 4},  # theirs turns pairs as complex numbers: all widths are even
+    ),
     "modernbert": (
         "ModernBert",
         "ModernBertForMaskedLM",

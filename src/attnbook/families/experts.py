@@ -1,6 +1,6 @@
 """Decoders with many networks of which a token uses a few: Mixtral, DeepSeek-V3, gpt-oss."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from torch import nn
@@ -16,7 +16,7 @@ from attnbook.masks import local
 from attnbook.norms import RMSNorm
 from attnbook.projection import Projection
 from attnbook.rotary import Rotary, neighbours
-from attnbook.routing import SigmoidTopK, SoftmaxTopK, TopKSoftmax
+from attnbook.routing import Router, SigmoidTopK, SoftmaxTopK, TopKSoftmax
 from attnbook.score import Score
 from attnbook.transformer import LanguageModel
 
@@ -85,18 +85,18 @@ def deepseek_v3(
     rotate: Rotary | None = None,
     scale: float | None = None,
     eps: float = 1e-6,
+    route: Callable[[], Router] | None = None,
 ) -> LanguageModel:
     """DeepSeek-AI 2024 (V3), sections 2.1 and 4.2, 671B: latent attention; after `dense` blocks
     with a network each, mixtures of many small experts and shared ones. `hidden` are the widths of
     both kinds, `experts` how many there are, work, and are shared."""
+    route = route or partial(SigmoidTopK, width, *experts[:2], factor, *groups)
     norm, rotate = partial(RMSNorm, width, eps), rotate or Rotary(parts[1], pairs=neighbours)
 
     def mixture() -> MixtureOfExperts:
         networks = [SwiGLU(width, hidden[1]) for _ in range(experts[0])]
-        router = SigmoidTopK(width, *experts[:2], factor, *groups)
-        return MixtureOfExperts(
-            networks, router=router, shared=SwiGLU(width, experts[2] * hidden[1])
-        )
+        shared = SwiGLU(width, experts[2] * hidden[1])
+        return MixtureOfExperts(networks, router=route(), shared=shared)
 
     def block(i: int) -> Block:
         attention = latent_attention(width, heads, latents, parts, rotate, scale, eps)

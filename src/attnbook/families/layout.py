@@ -129,6 +129,18 @@ def convolution(name: str, weight: Tensor, owner: Owner) -> Iterable[Piece]:
     yield Piece(name, shape, tuple(weight.shape), (), weight)
 
 
+def half_of_expert(experts: int, number: int) -> Layout:
+    """As `of_expert`, turned: ours is the `number`-th half of an expert's columns."""
+
+    def pieces(name: str, weight: Tensor, owner: Owner) -> Iterable[Piece]:
+        name, _, e = name.partition("#")
+        n, shape = len(weight), (experts, weight.shape[1], 2 * len(weight))
+        columns = slice(number * n, (number + 1) * n)
+        yield Piece(name, shape, shape, (int(e), slice(None), columns), weight.T)
+
+    return pieces
+
+
 def of_expert(experts: int, turned: bool, first: int = 0, step: int = 1) -> Layout:
     """Ours belongs to one expert of a tensor of all, "name#e"; its columns there are every
     `step`-th from `first` on, and linear maps are stored from input to output if `turned`."""

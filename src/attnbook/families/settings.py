@@ -100,12 +100,12 @@ def windows_of(config: Config, every: int) -> list[int | None]:
     return [config["sliding_window"] if kind == "sliding_attention" else None for kind in kinds]
 
 
-def near_and_far(config: Config, D: int, bases: Mapping[str, float]) -> tuple[Rotary, Rotary]:
+def near_and_far(config: Config, D: int, *bases: tuple[str, float]) -> tuple[Rotary, Rotary]:
     """The rotations of blocks with a window and of those that see everything. Files older than
-    `rope_parameters` have two numbers, whose names and usual values are `bases`."""
+    `rope_parameters` have two numbers: `bases` are their names and what is usual."""
     kinds = "sliding_attention", "full_attention"
     if "rope_parameters" not in config:
-        near, far = (config.get(name, base) for name, base in bases.items())
+        near, far = (config.get(name, usual) for name, usual in bases)
         stretched = {"rope_theta": far} | dict(config.get("rope_scaling") or {})
         ropes = {kinds[0]: {"rope_theta": near}, kinds[1]: stretched}
         config = dict(config) | {"rope_parameters": ropes}

@@ -19,6 +19,7 @@ from attnbook.families.builds import (
 from attnbook.families.layout import Names
 from attnbook.families.names.decoders import (
     AFTER,
+    APERTUS,
     BOTH,
     GLM4,
     GRANITE,
@@ -36,7 +37,7 @@ from attnbook.families.names.encoders import (
     MODERNBERT,
     ROBERTA,
 )
-from attnbook.families.names.experts import DEEPSEEK, MIXTRAL, QWEN_MOE, gpt_oss_names
+from attnbook.families.names.experts import DEEPSEEK, MIXTRAL, QWEN_MOE, gpt_oss_names, llama4_names
 from attnbook.families.names.parallel import BLOOM, COHERE, GPT2, GPTJ, NEOX, PHI, falcon_names
 from attnbook.families.names.readers import BART, WHISPER, t5_names
 from attnbook.families.names.vision import DINO_LAYER, SIGLIP, VIT_LAYER, picture_names
@@ -72,6 +73,10 @@ FAMILIES: dict[str, Family] = {
     "qwen2_moe": Family(experts.build_qwen2_moe, QWEN_MOE, "Qwen2MoeForCausalLM", prefix="model."),
     "qwen3_moe": Family(experts.build_qwen3_moe, QWEN_MOE, "Qwen3MoeForCausalLM", prefix="model."),
     "olmoe": Family(experts.build_olmoe, QWEN_MOE, "OlmoeForCausalLM", prefix="model."),
+    "llama4_text": Family(experts.build_llama4, llama4_names, "Llama4ForCausalLM", prefix="model."),
+    "deepseek_v2": Family(
+        experts.build_deepseek_v2, DEEPSEEK, "DeepseekV2ForCausalLM", prefix="model."
+    ),
     "deepseek_v3": Family(
         experts.build_deepseek_v3, DEEPSEEK, "DeepseekV3ForCausalLM", prefix="model."
     ),
@@ -79,6 +84,9 @@ FAMILIES: dict[str, Family] = {
     "phi3": Family(decoders.build_phi3, PHI3, "Phi3ForCausalLM", prefix="model."),
     "smollm3": Family(decoders.build_smollm3, LLAMA, "SmolLM3ForCausalLM", prefix="model."),
     "olmo2": Family(decoders.build_olmo2, AFTER, "Olmo2ForCausalLM", prefix="model."),
+    "olmo3": Family(recent.build_olmo3, AFTER, "Olmo3ForCausalLM", prefix="model."),
+    "exaone4": Family(recent.build_exaone4, AFTER, "Exaone4ForCausalLM", prefix="model."),
+    "apertus": Family(recent.build_apertus, APERTUS, "ApertusForCausalLM", prefix="model."),
     "glm4": Family(recent.build_glm4, GLM4, "Glm4ForCausalLM", prefix="model."),
     "gemma": Family(recent.build_gemma, LLAMA, "GemmaForCausalLM", prefix="model."),
     "gemma2": Family(decoders.build_gemma2, BOTH, "Gemma2ForCausalLM", prefix="model."),

@@ -117,9 +117,7 @@ def build_gemma3(config: Config) -> nn.Module:
     only(config, "attn_logit_softcapping", None)
     only(config, "final_logit_softcapping", None)
     only(config, "use_bidirectional_attention", False, None)
-    bases = {"rope_local_base_freq": 10_000.0, "rope_theta": 1_000_000.0}
-    rotations, scale = (
-        near_and_far(config, sizes["D"], bases),
-        config["query_pre_attn_scalar"] ** -0.5,
-    )
+    bases = ("rope_local_base_freq", 10_000.0), ("rope_theta", 1_000_000.0)
+    rotations = near_and_far(config, sizes["D"], *bases)
+    scale = config["query_pre_attn_scalar"] ** -0.5
     return decoders.gemma3(rotations=rotations, scale=scale, **sizes)

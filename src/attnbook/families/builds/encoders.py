@@ -72,10 +72,10 @@ def build_modernbert(config: Config) -> nn.Module:
     depth, kinds = config["num_hidden_layers"], config.get("layer_types")
     near = [bool(i % every) for i in range(depth)]
     near = near if kinds is None else [kind == "sliding_attention" for kind in kinds]
-    bases = {"local_rope_theta": 10_000.0, "global_rope_theta": 160_000.0}
+    bases = ("local_rope_theta", 10_000.0), ("global_rope_theta", 160_000.0)
     return encoders.modernbert(
         *(V, width, heads, hidden, [window if is_near else None for is_near in near]),
-        rotations=near_and_far(config, width // heads, bases),
+        rotations=near_and_far(config, width // heads, *bases),
         eps=config.get("norm_eps", 1e-5),
         activation=activation(config.get("hidden_activation", "gelu")),
     )

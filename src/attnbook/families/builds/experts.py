@@ -11,7 +11,7 @@ from attnbook.families.settings import Config, Sizes, head_width, rotation
 from attnbook.frequencies import yarn_temperature
 from attnbook.norms import RMSNorm
 from attnbook.published import only, read
-from attnbook.rotary import halves, neighbours
+from attnbook.rotary import Tempered, halves, neighbours
 
 
 def build_mixtral(config: Config) -> nn.Module:
@@ -26,28 +26,42 @@ def build_mixtral(config: Config) -> nn.Module:
     return decoders.decoder(V, sizes["width"], blocks, RMSNorm(sizes["width"], eps), tie)
 
 
-def build_deepseek_v3(config: Config) -> nn.Module:
+def of_deepseek(config: Config) -> Sizes:
+    """The settings that DeepSeek-V2 and V3 share."""
     sizes = of_llama(config)
     del sizes["kv_heads"]
     only(config, "attention_bias", False)
-    only(config, "norm_topk_prob", True)
+    only(config, "moe_layer_freq", 1)
     only(config, "tie_word_embeddings", False)
     del sizes["tie"]
     parts = tuple(read(config, "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"))
     count = "n_routed_experts", "num_experts_per_tok", "n_shared_experts"
     pairs = neighbours if config.get("rope_interleave", True) else halves
-    return experts.deepseek_v3(
-        latents=tuple(read(config, "q_lora_rank", "kv_lora_rank")),
-        parts=parts,
-        hidden=(sizes.pop("hidden"), config["moe_intermediate_size"]),
-        dense=config["first_k_dense_replace"],
-        experts=tuple(read(config, *count)),
-        groups=tuple(read(config, "n_group", "topk_group")),
-        factor=config["routed_scaling_factor"],
-        rotate=rotation(config, parts[1], pairs=pairs),
-        scale=deepseek_scale(config, parts[0] + parts[1]),
-        **sizes,
-    )
+    return sizes | {
+        "latents": tuple(read(config, "q_lora_rank", "kv_lora_rank")),
+        "parts": parts,
+        "hidden": (sizes["hidden"], config["moe_intermediate_size"]),
+        "dense": config["first_k_dense_replace"],
+        "experts": tuple(read(config, *count)),
+        "factor": float(config["routed_scaling_factor"]),
+        "rotate": rotation(config, parts[1], pairs=pairs),
+        "scale": deepseek_scale(config, parts[0] + parts[1]),
+    }
+
+
+def build_deepseek_v2(config: Config) -> nn.Module:
+    only(config, "norm_topk_prob", False)
+    only(config, "scoring_func", "softmax")
+    only(config, "topk_method", "greedy", "group_limited_greedy")
+    limited = config.get("topk_method") == "group_limited_greedy"
+    groups = tuple(read(config, "n_group", "topk_group")) if limited else (1, 1)
+    return mixtures.deepseek_v2(groups=groups, **of_deepseek(config))
+
+
+def build_deepseek_v3(config: Config) -> nn.Module:
+    only(config, "norm_topk_prob", True)
+    groups = tuple(read(config, "n_group", "topk_group"))
+    return experts.deepseek_v3(groups=groups, **of_deepseek(config))
 
 
 def deepseek_scale(config: Config, D: int) -> float:
@@ -112,3 +126,35 @@ def build_olmoe(config: Config) -> nn.Module:
     sizes = of_mixture(config)
     rotate = rotation(config, sizes["width"] // sizes["heads"])
     return mixtures.olmoe(rotate=rotate, **sizes)
+
+
+def build_llama4(config: Config) -> nn.Module:
+    sizes = of_llama(config)
+    only(config, "attention_bias", False)
+    only(config, "tie_word_embeddings", False)
+    depth, hidden, step = (
+        sizes.pop("depth"),
+        sizes.pop("hidden"),
+        config["interleave_moe_layer_step"],
+    )
+    del sizes["tie"]
+    near = config.get("no_rope_layers") or [(i + 1) % 4 for i in range(depth)]
+    near = [bool(turned) for turned in near]
+    kinds = ["chunked_attention" if is_near else "full_attention" for is_near in near]
+    only(config, "layer_types", kinds, None)
+    sparse = config.get("moe_layers")
+    sparse = range(step - 1, depth, step) if sparse is None else sparse
+    D = head_width(config, sizes["width"], sizes["heads"])
+    warm = None
+    if config.get("attn_temperature_tuning", True):
+        warm = Tempered(int(config.get("floor_scale", 8192)), config.get("attn_scale", 0.1))
+    return mixtures.llama4(
+        D=D,
+        hidden=(config["intermediate_size_mlp"], hidden),
+        experts=tuple(read(config, "num_local_experts", "num_experts_per_tok")),
+        kinds=[(is_near, i in sparse) for i, is_near in enumerate(near)],
+        chunk=config["attention_chunk_size"],
+        rotations=(rotation(config, D, pairs=neighbours), warm),
+        qk_norm=config.get("use_qk_norm", True),
+        **sizes,
+    )

@@ -7,7 +7,7 @@ from torch import nn
 
 from attnbook.families import recent
 from attnbook.families.builds.decoders import of_llama
-from attnbook.families.settings import Config, head_width, rotation
+from attnbook.families.settings import Config, head_width, near_and_far, rotation, windows_of
 from attnbook.published import only
 from attnbook.rotary import neighbours
 
@@ -31,3 +31,28 @@ def build_glm4(config: Config) -> nn.Module:
     rotate = rotation({"partial_rotary_factor": 0.5} | dict(config), D, pairs=neighbours)
     bias = config.get("attention_bias", True)
     return recent.glm4(D=D, rotate=rotate, bias=bias, **sizes)
+
+
+def build_apertus(config: Config) -> nn.Module:
+    only(config, "hidden_act", "xielu")
+    only(config, "attention_bias", False)
+    sizes = of_llama(dict(config) | {"hidden_act": "silu"})
+    D = head_width(config, sizes["width"], sizes["heads"])
+    return recent.apertus(D=D, rotate=rotation(config, D), **sizes)
+
+
+def build_olmo3(config: Config) -> nn.Module:
+    sizes = of_llama(config)
+    only(config, "attention_bias", False)
+    bases = [("rope_theta", 500_000.0)] * 2
+    rotations = near_and_far(config, sizes["width"] // sizes["heads"], *bases)
+    del sizes["depth"]
+    return recent.olmo3(windows=windows_of(config, every=4), rotations=rotations, **sizes)
+
+
+def build_exaone4(config: Config) -> nn.Module:
+    sizes = of_llama(config)
+    D = head_width(config, sizes["width"], sizes["heads"])
+    del sizes["depth"]
+    windows = windows_of(config, every=4)
+    return recent.exaone4(D=D, windows=windows, rotate=rotation(config, D), **sizes)

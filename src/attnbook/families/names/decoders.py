@@ -76,3 +76,13 @@ GLM4: Table = GRANITE | {
     "feedforward.part.gate": ("model.layers.{i}.mlp.gate_up_proj", rows(0, 2)),
     "feedforward.part.up": ("model.layers.{i}.mlp.gate_up_proj", rows(1, 2)),
 }
+APERTUS: Table = LLAMA | {
+    "attention.norm": "model.layers.{i}.attention_layernorm",
+    "feedforward.norm": "model.layers.{i}.feedforward_layernorm",
+    **{
+        f"feedforward.part.activation.{ours}": f"model.layers.{{i}}.mlp.act_fn.{theirs}"
+        for ours, theirs in zip(
+            ("above", "below", "beta", "eps"), ("alpha_p", "alpha_n", "beta", "eps"), strict=True
+        )
+    },
+}

@@ -2,7 +2,8 @@
 
 from torch import nn
 
-from attnbook.families.layout import Names, Table, of_expert
+from attnbook.experts import MixtureOfExperts
+from attnbook.families.layout import Names, Table, half_of_expert, of_expert
 from attnbook.families.names.decoders import LLAMA
 
 MIXTRAL = LLAMA | {
@@ -62,3 +63,21 @@ def gpt_oss_names(model: nn.Module) -> Names:
             "attention.part.score.sinks": "model.layers.{i}.self_attn.sinks",
         }
     )
+
+
+def llama4_names(model: nn.Module) -> Names:
+    """Llama 4's names: all experts in one tensor, gate and up one after the other."""
+    mixtures = [part for part in model.modules() if isinstance(part, MixtureOfExperts)]
+    E, stem = len(mixtures[0].experts) if mixtures else 0, "model.layers.{i}.feed_forward"
+    ours, all_of_them = "feedforward.part.experts", f"{stem}.experts"
+    return LLAMA | {
+        **{f"feedforward.part.{p}": f"{stem}.{p}_proj" for p in ("gate", "up", "down")},
+        **{
+            f"feedforward.part.shared.{p}": f"{stem}.shared_expert.{p}_proj"
+            for p in ("gate", "up", "down")
+        },
+        "feedforward.part.router": f"{stem}.router",
+        f"{ours}.gate.weight": (f"{all_of_them}.gate_up_proj#{{e}}", half_of_expert(E, 0)),
+        f"{ours}.up.weight": (f"{all_of_them}.gate_up_proj#{{e}}", half_of_expert(E, 1)),
+        f"{ours}.down.weight": (f"{all_of_them}.down_proj#{{e}}", of_expert(E, True)),
+    }
