@@ -2,8 +2,18 @@
 
 import argparse
 import sys
+from typing import NoReturn
 
 from attnbook.labs import cli as labs
+from attnbook.planner import cli as planner
+from attnbook.trainer import cli as trainer
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that says in one line what is wrong."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
 def main(words: list[str] | None = None) -> int | None:
@@ -21,6 +31,9 @@ def main(words: list[str] | None = None) -> int | None:
 
 def parser() -> argparse.ArgumentParser:
     """All commands, as `attnbook --help` lists them."""
-    top = argparse.ArgumentParser(prog="attnbook", description=__doc__)
-    labs.add(top.add_subparsers(required=True))
+    top = Parser(prog="attnbook", description=__doc__)
+    parts = top.add_subparsers(required=True)
+    labs.add(parts)
+    trainer.add(parts)
+    planner.add(parts)
     return top

@@ -121,16 +121,18 @@ def names() -> list[str]:
     return sorted(card.parent.name for card in FOLDER.glob("*/card.json"))
 
 
-def load(name: str = "book-lm", few_bits: bool = False) -> BookModel:
-    """A model of the book with its shipped weights, in evaluation mode.
+def load(name: str | Path = "book-lm", few_bits: bool = False) -> BookModel:
+    """A model of the book with its shipped weights, in evaluation mode; or one of your own, by the
+    folder that `attnbook train lm` wrote.
 
     Its weights are ordinary numbers of 32 bits, made of the stored whole numbers once; with
     `few_bits` they stay in eight, a quarter of the memory (`attnbook.quantise`), and cannot be
-    trained. Raises ValueError for a name that is not one of `names()`.
+    trained. Raises ValueError for what is neither one of `names()` nor such a folder.
     """
-    if name not in names():
-        raise ValueError(f"there is no model {name!r}; there are {', '.join(map(repr, names()))}")
-    folder = FOLDER / name
+    folder = FOLDER / name if name in names() else Path(name)
+    if not (folder / "card.json").is_file():
+        there = ", ".join(map(repr, names()))
+        raise ValueError(f"there is no model {str(name)!r}; there are {there}, and folders of runs")
     card = json.loads((folder / "card.json").read_text(encoding="utf-8"))
     model = book_lm(**card["sizes"])
     few = quantised_file.load(model, folder / "weights.safetensors")
