@@ -272,6 +272,27 @@ def test_the_keyboard_gets_everywhere_and_is_seen(chromium, places):
         assert {f"{Path(chapter).name}.html" for chapter in main} <= reached
 
 
+def test_the_table_of_open_models_is_chosen_from_and_sorted(chromium, places):
+    with visit(chromium, f"{places['http']}/book/open-models.html") as page:
+        rows = page.locator(".open-models tbody tr:visible")
+        everyone = rows.count()
+        box = page.get_by_label("norm after the part")
+        counted = int(box.locator("xpath=..").locator("span").inner_text())
+        box.check()
+        assert 0 < rows.count() == counted < everyone
+        assert page.locator(".open-models output").inner_text().startswith(f"{counted} of")
+        box.uncheck()
+        page.get_by_role("button", name="Cache, per token").click()
+        kept = [
+            float(row.split(" kB")[0]) for row in rows.locator("td:nth-child(6)").all_inner_texts()
+        ]
+        assert kept == sorted(kept)
+        assert len(kept) == everyone
+        page.get_by_label("show where each cell was read").check()
+        assert "Config" in rows.first.inner_text()
+        assert not page.trouble
+
+
 def test_every_icon_is_drawn_by_the_style_sheet(chromium, places):
     mask = "node => getComputedStyle(node, '::before').maskImage"
     with visit(chromium, f"{places['http']}/{CHAPTERS[0]}.html") as page:

@@ -1,0 +1,94 @@
+"""{open-models}: results/open_models.json as a table that can be sorted and filtered.
+
+Without scripts it is a plain table; where each cell was read is in the page, and shown on demand.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+STORED = Path(__file__).parents[2] / "results/open_models.json"
+SCRIPTS = Path(__file__).parent / "scripts"
+Cells = dict[str, dict[str, str]]
+# What rows can be chosen by: the words of the choice, and whether a row has it.
+PARTS: dict[str, Callable[[Cells], bool]] = {
+    "shared or latent keys": lambda c: not c["Attention"]["says"].startswith("MHA"),
+    "layers of two kinds": lambda c: "+" in c["Layers"]["says"],
+    "norm of queries and keys": lambda c: c["Norm of queries and keys"]["says"] != "no",
+    "experts": lambda c: c["Experts"]["says"] != "dense",
+    "balanced by a bias": lambda c: "bias" in c["Experts"]["says"],
+    "layers without positions": lambda c: "none" in c["Positions"]["says"],
+    "part of the channels turns": lambda c: "%" in c["Positions"]["says"],
+    "a norm after the part": lambda c: "after" in c["Norms"]["says"],
+    "sink or gate": lambda c: re.search("sink|gate", c["Further"]["says"]) is not None,
+}
+
+
+def key(says: str) -> str:
+    """What a column is sorted by: the number that a cell begins with, else its text."""
+    found = re.match(r"([\d.,]+) ?(B|T|kB)?\b", says)
+    if not found:
+        return says.lower()
+    return str(float(found[1].replace(",", "")) * (1000 if found[2] == "T" else 1))
+
+
+def cell(says: str, source: str) -> str:
+    return f'<td data-key="{escape(key(says))}">{escape(says)}<small>{escape(source)}</small></td>'
+
+
+def row(model: dict[str, Any]) -> str:
+    cells: Cells = model["cells"]
+    has = " ".join(str(n) for n, there in enumerate(PARTS.values()) if there(cells))
+    about = "settings of this checkpoint" if model["settings"] else "the defaults of its code"
+    head = f'<th scope="row">{escape(model["name"])}<small>{about}</small></th>'
+    rest = "".join(cell(**each) for each in cells.values())
+    month = cell(model["month"], "as announced; not in the code")
+    return f'<tr data-has="{has}">{head}{month}{rest}</tr>'
+
+
+def choices(models: list[dict[str, Any]]) -> str:
+    """A box to tick for each part, with the number of models that have it."""
+    boxes = []
+    for n, (words, there) in enumerate(PARTS.items()):
+        count = sum(there(model["cells"]) for model in models)
+        box = f'<input type="checkbox" value="{n}">'
+        boxes.append(f"<label>{box} {words} <span>{count}</span></label>")
+    return "".join(boxes)
+
+
+class OpenModels(SphinxDirective):
+    """{open-models}: the whole table."""
+
+    def run(self) -> list[nodes.Node]:
+        self.env.note_dependency(str(STORED))
+        models = json.loads(STORED.read_text("utf-8"))["models"]
+        names = ["Model", "Month", *models[0]["cells"]]
+        head = "".join(f'<th scope="col"><button type="button">{n}</button></th>' for n in names)
+        style, script = (
+            (SCRIPTS / f"open_models.{end}").read_text("utf-8") for end in ("css", "js")
+        )
+        html = (
+            f'<style>{style}</style><div class="open-models">'
+            f"<fieldset><legend>Only models with</legend>{choices(models)}</fieldset>"
+            '<p class="line"><label>Find <input type="search" placeholder="MLA"></label>'
+            '<label><input type="checkbox" class="from"> show where each cell was read</label>'
+            f'<output aria-live="polite">{len(models)} of {len(models)} models</output></p>'
+            '<div class="wide" tabindex="0" role="region" aria-label="Table of open models">'
+            f"<table><thead><tr>{head}</tr></thead>"
+            f"<tbody>{''.join(map(row, models))}</tbody></table>"
+            f"</div></div><script>{script}</script>"
+        )
+        return [nodes.raw("", html, format="html")]
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Called by Sphinx."""
+    app.add_directive("open-models", OpenModels)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
