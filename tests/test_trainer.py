@@ -1,23 +1,29 @@
 """`attnbook train lm` on one process: what it refuses, writes, resumes, and what can be opened."""
 
+import inspect
+import itertools
 import json
 import os
 import re
 import signal
 import sys
 import types
+from contextlib import nullcontext
 from itertools import chain
 
 import pytest
 import torch
 
 from attnbook import cli
-from attnbook.models import load
+from attnbook.data.text import consecutive
+from attnbook.models import book_lm, load
+from attnbook.train import token_loss, train
 from attnbook.trainer import checkpoints, jobs, log
 from attnbook.trainer.batches import Batches, check_shares
 from attnbook.trainer.corpus import prepare
-from attnbook.trainer.loop import Training, rate
+from attnbook.trainer.loop import CHECKED, Training, optimizer_of, rate
 from attnbook.trainer.settings import Recipe, flat, resumed, settings
+from attnbook.trainer.team import KINDS
 
 POEM = "The quick brown fox jumps over the lazy dog; 1 + 1 = 2.\nÄ, 注意力!\n"
 SMALL = {"vocabulary": 270, "width": 12, "depth": 2, "heads": 2, "kv_heads": 1, "context": 7}
@@ -64,6 +70,37 @@ def test_what_it_writes_can_be_opened_and_written_with(words, tmp_path, capsys):
     ).pop(8)
     assert not cli.main(["write", str(tmp_path / "run"), "The quick", "--tokens", "5"])
     assert capsys.readouterr().out.startswith("The quick")
+
+
+def test_the_loop_takes_the_steps_of_the_books_own(words, tmp_path):
+    """`attnbook.train.train`, given the same windows: an independent loop, to the last digit."""
+    assert cli.main(words(steps=6, evaluate_every=3)) == 0
+    chosen = settings(json.loads((tmp_path / "run" / "config.json").read_text()))
+    corpus = prepare("", 0, tmp_path / "run")  # what lies there is taken
+    batches = Batches(corpus.train, 7, 6, chosen.seed)
+    torch.manual_seed(chosen.seed)
+    model = book_lm(**chosen.sizes.of_model())
+    step = itertools.count()
+    history = train(
+        model,
+        lambda generator: batches.pieces(next(step))[0],
+        lambda model, batch: token_loss(model(batch[0]), batch[1]),
+        steps=6,
+        optimizer=optimizer_of(model, chosen.recipe),
+        schedule=lambda step: rate(chosen.recipe, step, step / 6),
+        progress=False,
+    )
+    assert history.loss == list(numbers(tmp_path / "run").values())
+    assert history.grad_norm == list(numbers(tmp_path / "run", "grad_norm").values())
+
+
+def test_the_held_out_loss_is_that_of_the_opened_model(words, tmp_path):
+    assert cli.main(words(steps=3)) == 0
+    lm, corpus = load(tmp_path / "run"), prepare("", 0, tmp_path / "run")
+    x, y = consecutive(corpus.validation.long(), 7)
+    with torch.no_grad():
+        value = token_loss(lm.model(x[:CHECKED]), y[:CHECKED]).item()
+    assert lm.card["nats_per_token"] == pytest.approx(value, abs=1e-6)
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
@@ -199,6 +236,24 @@ def test_no_two_ranks_share_a_token_and_an_epoch_reads_each_window_once():
         assert len(seen) == len(set(seen)) == batches.steps * 20
     assert torch.equal(Batches(tokens, 5, 4, 1).first(7), batches.first(7))  # no need to read on
     assert not torch.equal(Batches(tokens, 5, 4, 2).first(7), batches.first(7))
+
+
+def test_gradients_are_sent_after_the_last_piece_only():
+    class Model:
+        def no_sync(self):
+            return "kept"
+
+        def set_requires_gradient_sync(self, sent):
+            self.sent = sent
+
+    model = Model()
+    replicas, shards = (object.__new__(kind) for kind in (KINDS["ddp"], KINDS["fsdp"]))
+    unsent = inspect.unwrap(KINDS["ddp"].unsent)  # without the check of types: `Model` is none
+    assert unsent(replicas, model, False) == "kept"
+    assert isinstance(unsent(replicas, model, True), nullcontext)
+    for last in (False, True):
+        inspect.unwrap(KINDS["fsdp"].unsent)(shards, model, last)
+        assert model.sent is last
 
 
 def test_a_batch_is_the_same_however_many_read_it():

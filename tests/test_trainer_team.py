@@ -68,7 +68,9 @@ def numbers(out, name="loss"):
 
 def apart(one, other):
     """The largest difference of two runs' numbers at the steps that both have."""
-    return max(abs(one[step] - other[step]) for step in one.keys() & other.keys())
+    found = max(abs(one[step] - other[step]) for step in one.keys() & other.keys())
+    print(f"{len(one.keys() & other.keys())} steps, {found:.1e} apart")
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +153,19 @@ def test_a_killed_process_ends_the_job_with_one_sentence_and_what_is_saved_resum
     more = ["--parallel", "none", "--steps", str(step + 2), "--out", str(out)]
     assert cli.main(["train", "lm", "--resume", *more]) == 0
     assert max(numbers(out)) == step + 2
+
+
+@pytest.mark.slow
+def test_a_job_that_is_told_to_end_saves_where_it_is(folder):
+    out = folder / "told"
+    job = torchrun(*words(folder, out, "--parallel", "fsdp", steps=100_000, save_every=5))
+    while not checkpoints.saved(out) and job.poll() is None:
+        time.sleep(0.05)
+    job.terminate()
+    told, _ = job.communicate(timeout=60)
+    assert told.count("stopped and saved") == 1
+    step = int(checkpoints.saved(out)[-1].name.removeprefix("step-"))
+    assert max(numbers(out)) == step and load(out).card["steps"] == step
 
 
 def worker(parent):
