@@ -19,6 +19,7 @@ from attnbook.families import (
     recent,
     vision,
 )
+from attnbook.families.hybrids import qwen3_next
 from attnbook.families.layout import Place, by_group
 from attnbook.families.table import FAMILIES
 from attnbook.pretrained import load, save, where
@@ -322,6 +323,14 @@ def test_mixtures_have_their_published_sizes(recipe, millions, depth, other):
         without, one = (parameters(recipe(depth=some)) for some in (other, other + 1))
     found = without + (depth - other) * (one - without)
     assert found / 1e6 == pytest.approx(millions, rel=1e-5)
+
+
+def test_qwen3_next_has_80_billion_parameters():
+    with torch.device("meta"):
+        ends, memory, attention = (
+            parameters(qwen3_next(full=some)) for some in ([], [False], [True])
+        )
+    assert ends + 36 * (memory - ends) + 12 * (attention - ends) == pytest.approx(80e9, rel=5e-3)
 
 
 def test_a_model_as_published_is_built_on_no_memory_and_keeps_its_ties():

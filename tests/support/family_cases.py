@@ -208,6 +208,15 @@ CASES = {
         "Qwen3MoeForCausalLM",
         GROUPED | PLAIN | EXPERTS | {"head_dim": 10, "norm_topk_prob": True},
     ),
+    "qwen3_next": (
+        "Qwen3Next",
+        "Qwen3NextForCausalLM",
+        GROUPED
+        | EXPERTS
+        | {"shared_expert_intermediate_size": 14, "head_dim": 8, "linear_key_head_dim": 6}
+        | {"linear_value_head_dim": 4, "linear_num_key_heads": 2, "linear_num_value_heads": 4}
+        | {"layer_types": ["linear_attention", "full_attention"]},
+    ),
     "olmoe": (
         "Olmoe",
         "OlmoeForCausalLM",

@@ -11,6 +11,7 @@ from attnbook.families.builds import (
     decoders,
     encoders,
     experts,
+    hybrids,
     parallel,
     readers,
     recent,
@@ -38,6 +39,7 @@ from attnbook.families.names.encoders import (
     ROBERTA,
 )
 from attnbook.families.names.experts import DEEPSEEK, MIXTRAL, QWEN_MOE, gpt_oss_names, llama4_names
+from attnbook.families.names.hybrids import qwen3_next_names
 from attnbook.families.names.parallel import BLOOM, COHERE, GPT2, GPTJ, NEOX, PHI, falcon_names
 from attnbook.families.names.readers import BART, WHISPER, t5_names
 from attnbook.families.names.vision import DINO_LAYER, SIGLIP, VIT_LAYER, picture_names
@@ -73,6 +75,13 @@ FAMILIES: dict[str, Family] = {
     "qwen2_moe": Family(experts.build_qwen2_moe, QWEN_MOE, "Qwen2MoeForCausalLM", prefix="model."),
     "qwen3_moe": Family(experts.build_qwen3_moe, QWEN_MOE, "Qwen3MoeForCausalLM", prefix="model."),
     "olmoe": Family(experts.build_olmoe, QWEN_MOE, "OlmoeForCausalLM", prefix="model."),
+    "qwen3_next": Family(
+        hybrids.build_qwen3_next,
+        qwen3_next_names,
+        "Qwen3NextForCausalLM",
+        prefix="model.",
+        extra=("mtp.*",),  # guesses tokens further on
+    ),
     "llama4_text": Family(experts.build_llama4, llama4_names, "Llama4ForCausalLM", prefix="model."),
     "deepseek_v2": Family(
         experts.build_deepseek_v2, DEEPSEEK, "DeepseekV2ForCausalLM", prefix="model."
