@@ -18,9 +18,11 @@ from attnbook.drawings.decoder import decoder_block
 from attnbook.drawings.doors import where_positions
 from attnbook.drawings.drawing import Drawing
 from attnbook.drawings.families import families
+from attnbook.drawings.fewer import sparse_patterns
 from attnbook.drawings.forcing import teacher_forcing
 from attnbook.drawings.gru import gru_cell
 from attnbook.drawings.heads import split_attend_join
+from attnbook.drawings.hierarchy import tiles
 from attnbook.drawings.language import bpe, draft_check, next_token
 from attnbook.drawings.lookup import soft_lookup
 from attnbook.drawings.lstm import lstm_cell
@@ -30,6 +32,8 @@ from attnbook.drawings.norms import norm_placement
 from attnbook.drawings.parameters import parameters
 from attnbook.drawings.permits import mask_gallery
 from attnbook.drawings.remain import three_problems
+from attnbook.drawings.reorder import reorder
+from attnbook.drawings.roofline import roofline
 from attnbook.drawings.seats import two_questions
 from attnbook.drawings.transformer import transformer_2017
 from attnbook.drawings.turning import turning_hands
@@ -182,4 +186,8 @@ GALLERY: dict[str, Callable[[], Drawing]] = {
     "next_token": line_of_the_text,
     "bpe": nine_words,
     "draft_check": three_words,
+    "tiles": tiles,
+    "roofline": roofline,
+    "sparse_patterns": sparse_patterns,
+    "reorder": reorder,
 }
