@@ -198,9 +198,12 @@ def test_a_window_counts_tokens_wherever_padding_stands(kind, window, data):
 
 
 @settings(max_examples=30)
-@given(st.lists(st.integers(1, 4), min_size=1, max_size=5), st.booleans())
-def test_fixed_room_changes_nothing(sizes, windowed):
-    layer = attention(local(3) if windowed else None)
+@given(
+    st.lists(st.integers(1, 4), min_size=1, max_size=5),
+    st.sampled_from([None, local(3), chunked(3)]),
+)
+def test_fixed_room_changes_nothing(sizes, pattern):
+    layer = attention(pattern)
     x = torch.randn(2, sum(sizes), 10, dtype=torch.float64)
     cache, outputs = layer.cache(room=sum(sizes) + 2), []
     with torch.no_grad():

@@ -197,6 +197,36 @@ def test_an_unknown_family_is_refused_with_those_that_are_known(folder):
         load(folder)
 
 
+# What the recipes do not compute, though files of the family might say it.
+REFUSED = [
+    ("qwen3_moe", {"mlp_only_layers": [1]}),
+    ("qwen2_moe", {"decoder_sparse_step": 2}),
+    ("qwen2_moe", {"use_sliding_window": True}),
+    ("qwen3_next", {"mlp_only_layers": [0]}),
+    ("olmoe", {"clip_qkv": 8.0}),
+    ("deepseek_v2", {"norm_topk_prob": True}),
+    ("deepseek_v3", {"moe_layer_freq": 2}),
+    ("llama4", {"layer_types": ["full_attention", "full_attention"]}),
+    ("gemma", {"use_bidirectional_attention": True}),
+    ("apertus", {"post_norm": True}),
+    ("exaone4", {"reorder_and_qk_norm": False}),
+    ("cohere2", {"attention_bias": True}),
+    ("glm4", {"hidden_act": "gelu"}),
+    ("modernbert", {"norm_bias": True}),
+    ("bart", {"normalize_before": True}),
+]
+
+
+@pytest.mark.parametrize(("case", "change"), REFUSED)
+def test_what_is_not_computed_is_refused_by_name(case, change):
+    config = config_of(transformers, case).to_dict()
+    build = FAMILIES[config["model_type"]].build
+    build(config)
+    ((name, value),) = change.items()
+    with pytest.raises(ValueError, match=rf"config\.json has {name} = .*supported is"):
+        build(config | {name: value})
+
+
 def test_quantised_weights_are_refused(folder):
     rewrite(folder, quantization_config={"quant_method": "gptq"})
     with pytest.raises(ValueError, match="quantization_config"):

@@ -13,11 +13,12 @@ from transformers.models.gptj.modeling_gptj import apply_rotary_pos_emb as gptj
 
 from attnbook.attention import Attention, MultiHeadAttention
 from attnbook.block import Block, PreNorm, Stack
+from attnbook.families.experts import latent_attention
 from attnbook.frequencies import plain, yarn, yarn_temperature
-from attnbook.heads import watch
 from attnbook.masks import causal
 from attnbook.projection import Projection
 from attnbook.rotary import Rotary, Rotary2d, Tempered, neighbours
+from attnbook.score import Score
 
 B, H, T, D = 2, 3, 5, 8
 
@@ -129,24 +130,36 @@ def test_queries_grow_with_their_position_and_keys_do_not(rotate):
     turned = x if rotate is None else rotate(x, 4)
     assert_close(tempered(x, 4), turned)
     by_hand = torch.tensor([1 + 0.5 * math.log(1 + (i + 1) // 3) for i in range(4, 4 + T)])
-    assert_close(tempered.queries(x, 4), by_hand[:, None] * turned)
+    assert_close(tempered.grow(turned, 4), by_hand[:, None] * turned)
     rows = torch.tensor([[4, 5, 6, 7, 8], [0, 1, 2, 3, 4]])
     for start in (torch.tensor(4), torch.arange(4, 4 + T), rows):
-        assert_close(tempered.queries(x, start)[0], tempered.queries(x, 4)[0])
-    assert_close(tempered.queries(x, rows)[1], tempered.queries(x)[1])
+        assert_close(tempered.grow(turned, start)[0], tempered.grow(turned, 4)[0])
+    assert_close(tempered.grow(turned, rows)[1], tempered.grow(turned)[1])
 
 
-def test_an_attention_whose_queries_grow_sharpens_as_the_text_goes_on():
-    plain_one = Attention(Projection(12, 3), nn.Linear(12, 12))
-    warm = Attention(plain_one.project, plain_one.to_out, Tempered(1, 3.0))
-    x = torch.randn(1, 9, 12)
-    with watch(nn.ModuleList([plain_one, warm])) as weights:
-        plain_one(x, mask=causal), warm(x, mask=causal)
-    before, after = (w.amax(-1)[..., 1:] for w in weights.values())
-    assert (after > before).all()
+def latent(rotate, score):
+    torch.manual_seed(0)
+    return latent_attention(12, 3, (None, 7), (4, 6, 5), rotate, score)
+
+
+def ordinary(rotate, score):
+    torch.manual_seed(0)
+    return Attention(Projection(12, 2), nn.Linear(12, 12), rotate, Score(score))
+
+
+@pytest.mark.parametrize(("make", "width"), [(ordinary, 6), (latent, 10)])
+def test_a_query_that_grows_is_a_sharper_score(make, width):
+    """Also in latent attention, of whose queries a part is rotated: all of them grow."""
+    x, rotate = torch.randn(2, 9, 12), Rotary(6)
+    warm = make(Tempered(2, 3.0, rotate), None)
+    found = warm(x, mask=causal)
+    for i in (0, 1, 4, 8):
+        factor = 1 + 3.0 * math.log(1 + (i + 1) // 2)
+        sharp = make(rotate, factor * width**-0.5)
+        assert_close(found[:, i], sharp(x, mask=causal)[:, i])
     cache = warm.cache()
     pieces = [warm(part, mask=causal, cache=cache) for part in x.split([4, 1, 3, 1], 1)]
-    assert_close(torch.cat(pieces, 1), warm(x, mask=causal))
+    assert_close(torch.cat(pieces, 1), found)
 
 
 def test_bad_input_is_named():

@@ -23,7 +23,7 @@ from attnbook.masks import causal_mask as causal_mask  # taught as part of atten
 from attnbook.masks import check_mask as check_mask
 from attnbook.masks import length_mask as length_mask
 from attnbook.projection import Projection, Projects
-from attnbook.rotary import Rotate, of_queries
+from attnbook.rotary import Rotate, grown
 from attnbook.score import Relative, Score, shared
 
 ScoreFunction = Callable[
@@ -153,7 +153,7 @@ class Attention(nn.Module):
         if self.rotate is not None:
             counted = 0 if cache is None else cache.length
             where = counted if positions is None else positions
-            q, k = of_queries(self.rotate)(q, where), self.rotate(k, where)
+            q, k = grown(self.rotate, self.rotate(q, where), where), self.rotate(k, where)
         if memory is None and cache is not None:
             k, v = append_to(cache, k, v, mask)
         at = places(x, k, cache, mask)

@@ -104,8 +104,8 @@ class Tempered(nn.Module):
     """Queries grow with their position i, times 1 + `strength` · ln(1 + ⌊(i + 1) / `every`⌋), so
     that scores stay as sharp among more and more keys. Keys stay as they are.
 
-    Both are turned by `rotate` first, if there is one. Llama 4 has it in layers that turn nothing,
-    after Nakanishi 2025, "Scalable-softmax is superior for attention".
+    Both are turned by `rotate` first, if there is one; no other rotation stands around this. Meta
+    2025 (Llama 4), in layers that turn nothing, after Nakanishi 2025, "Scalable-softmax".
     """
 
     def __init__(self, every: int = 8192, strength: float = 0.1, rotate: Rotate | None = None):
@@ -117,22 +117,25 @@ class Tempered(nn.Module):
     def forward(
         self, x: Float[Tensor, "*batch T D"], start: int | Int[Tensor, "..."] = 0
     ) -> Float[Tensor, "*batch T D"]:
-        """What is done to keys; `start` as in `Rotary`."""
+        """What is done to keys, and to queries first; `start` as in `Rotary`."""
         return x if self.rotate is None else self.rotate(x, start)
 
-    def queries(
-        self, x: Float[Tensor, "*batch T D"], start: int | Int[Tensor, "..."] = 0
+    def grow(
+        self, q: Float[Tensor, "*batch T D"], start: int | Int[Tensor, "..."] = 0
     ) -> Float[Tensor, "*batch T D"]:
-        """What is done to queries."""
-        at = positions_from(start, x)
-        grown = 1 + self.strength * torch.log1p(((at + 1) // self.every).float())
-        grown = grown.unsqueeze(1) if grown.dim() == 2 and x.dim() == 4 else grown
-        return self(x, start) * grown.to(x.dtype).unsqueeze(-1)
+        """What is done to queries alone."""
+        at = positions_from(start, q)
+        factor = 1 + self.strength * torch.log1p(((at + 1) // self.every).float())
+        factor = factor.unsqueeze(1) if factor.dim() == 2 and q.dim() == 4 else factor
+        return q * factor.to(q.dtype).unsqueeze(-1)
 
 
-def of_queries(rotate: Rotate) -> Rotate:
-    """What is done to queries, where it is something else than to keys."""
-    return getattr(rotate, "queries", rotate)
+def grown(
+    rotate: Rotate | None, q: Float[Tensor, "*batch T D"], start: int | Int[Tensor, "..."]
+) -> Float[Tensor, "*batch T D"]:
+    """Queries as `rotate` lets them grow, if it is one that does."""
+    grow: Rotate | None = getattr(rotate, "grow", None)
+    return q if grow is None else grow(q, start)
 
 
 def positions_from(start: int | Int[Tensor, "..."], x: Float[Tensor, "*batch T D"]) -> Tensor:

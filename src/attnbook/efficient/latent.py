@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from attnbook.attention import Attention
 from attnbook.cache import Cache, append_to, places
 from attnbook.masks import Mask, left_of
-from attnbook.rotary import Rotary
+from attnbook.rotary import Rotary, grown
 
 
 class LatentProjection(nn.Module):
@@ -85,13 +85,13 @@ class MLA(Attention):
         self.check(x, x, mask, cache)
         start = 0 if cache is None else cache.length
         q, q_turned, latent, turned = self.project(x)
+        where = start if positions is None else positions
         if self.rotate is not None:
-            where = start if positions is None else positions
             q_turned, turned = self.rotate(q_turned, where), self.rotate(turned, where)
         if cache is not None:
             latent, turned = append_to(cache, latent, turned, mask)
         k, v = self.project.keys(latent)
-        q = torch.cat((q, q_turned), -1)
+        q = grown(self.rotate, torch.cat((q, q_turned), -1), where)
         k = torch.cat((k, turned.expand(-1, self.heads, -1, -1)), -1)
         at = places(x, k, cache, mask)
         heads = self.mix(q, k, v, left_of(at, mask, self.pattern), at)

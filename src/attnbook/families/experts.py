@@ -15,7 +15,7 @@ from attnbook.frequencies import yarn, yarn_temperature
 from attnbook.masks import local
 from attnbook.norms import RMSNorm
 from attnbook.projection import Projection
-from attnbook.rotary import Rotary, neighbours
+from attnbook.rotary import Rotary, Rotate, neighbours
 from attnbook.routing import Router, SigmoidTopK, SoftmaxTopK, TopKSoftmax
 from attnbook.score import Score
 from attnbook.transformer import LanguageModel
@@ -53,7 +53,7 @@ def latent_attention(
     heads: int,
     latents: tuple[int | None, int],
     parts: tuple[int, int, int],
-    rotate: Rotary,
+    rotate: Rotate,
     scale: float | None = None,
     eps: float = 1e-6,
 ) -> MLA:

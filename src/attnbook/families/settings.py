@@ -6,7 +6,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnbook.feedforward import SquaredReLU
+from attnbook.feedforward import QuickGELU, SquaredReLU
 from attnbook.frequencies import linear, llama3, yarn, yarn_temperature
 from attnbook.norms import LayerNorm
 from attnbook.rotary import Pairs, Rotary, halves
@@ -18,6 +18,7 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,
     "gelu": nn.GELU,
     "relu2": SquaredReLU,
+    "quick_gelu": QuickGELU,
     "silu": nn.SiLU,
     "swish": nn.SiLU,
     "gelu_new": lambda: nn.GELU(approximate="tanh"),
@@ -94,7 +95,8 @@ def windows_of(config: Config, every: int) -> list[int | None]:
     """Each block's window, None where it sees everything: as `layer_types` says, or, in files that
     are older than it, all but each `every`-th block have one."""
     depth, kinds = config["num_hidden_layers"], config.get("layer_types")
-    every = config.get("sliding_window_pattern") or every
+    pattern = config.get("sliding_window_pattern") or every  # a number, or such as "LLLG"
+    every = len(pattern) if isinstance(pattern, str) else pattern
     if kinds is None:
         kinds = ["sliding_attention" if (i + 1) % every else "full_attention" for i in range(depth)]
     return [config["sliding_window"] if kind == "sliding_attention" else None for kind in kinds]

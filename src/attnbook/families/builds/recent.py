@@ -35,6 +35,8 @@ def build_glm4(config: Config) -> nn.Module:
 
 def build_apertus(config: Config) -> nn.Module:
     only(config, "hidden_act", "xielu")
+    only(config, "qk_norm", True)
+    only(config, "post_norm", False)
     only(config, "attention_bias", False)
     sizes = of_llama(dict(config) | {"hidden_act": "silu"})
     D = head_width(config, sizes["width"], sizes["heads"])
@@ -52,6 +54,7 @@ def build_olmo3(config: Config) -> nn.Module:
 
 def build_exaone4(config: Config) -> nn.Module:
     sizes = of_llama(config)
+    only(config, "reorder_and_qk_norm", True)
     D = head_width(config, sizes["width"], sizes["heads"])
     del sizes["depth"]
     windows = windows_of(config, every=4)
