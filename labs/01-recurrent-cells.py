@@ -270,7 +270,7 @@ QUESTIONS = {
             "start-left-out": "the first step is left out; U met h₀ there",
             "end-left-out": "the last step is left out",
         },
-        banned=("backward", "autograd"),
+        banned=("backward", "autograd", "vjp", "jvp", "grad", "jacrev", "jacfwd"),
     ),
     "clip": Question(
         clip,

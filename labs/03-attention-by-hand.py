@@ -20,6 +20,8 @@ def scores(wrong, q, k):
     raw = q @ (k.reshape(turned.shape) if "reshaped" in wrong else turned)
     if "softmax" in wrong:
         return scores(wrong - {"softmax"}, q, k).softmax(-1)
+    if "cosine" in wrong:
+        return raw / (q.norm(dim=-1)[..., :, None] * k.norm(dim=-1)[..., None, :])
     if "unscaled" in wrong:
         return raw
     if "scale-d" in wrong:
@@ -270,6 +272,8 @@ QUESTIONS = {
             "swapped": "queries and keys exchanged: rows should be queries",
             **RAW,
             "softmax": "a softmax is taken already; scores are what goes into it",
+            "cosine": "divided by the lengths of queries and keys, which makes cosines; the dot "
+            "products are divided by √D alone",
         },
         measure="scores",
         shifts=SHIFTS,

@@ -102,7 +102,7 @@ def factor(wrong, H, T, D):
     return 1 / math.sqrt(D * H if "scale-width" in wrong else D)
 
 
-AXES = {"axis": -2, "axis-heads": 1, "axis-batch": 0}
+AXES = {"axis": -2, "axis-heads": 1, "axis-heads-low": 1, "axis-batch": 0}
 
 
 def attend(wrong, q, k, v, H, mask):
@@ -118,7 +118,8 @@ def attend(wrong, q, k, v, H, mask):
         elif "mask-added" in wrong:
             scores = scores + mask
         else:
-            scores = scores.masked_fill(~mask, 0 if "hidden-zero" in wrong else -math.inf)
+            low = -1e30 if "axis-heads-low" in wrong else -math.inf
+            scores = scores.masked_fill(~mask, 0 if "hidden-zero" in wrong else low)
     axes = [AXES[name] for name in AXES if name in wrong]
     weights = scores if "no-softmax" in wrong else scores.softmax(*axes[:1] or [-1])
     weights = weights * kept
@@ -173,8 +174,8 @@ def multi_head_cases(numbers):
     return [
         Case("no mask", (x, *layer(numbers, 10), 2), 2),
         Case("three heads", (one, *layer(numbers, 12), 3)),
-        Case("one mask for all", (one, *layer(numbers, 12), 3, masks[0])),
-        Case("a mask for each sequence", (one, *layer(numbers, 12), 3, masks[1])),
+        Case("one mask for all", (one, *layer(numbers, 12), 3, masks[0]), 2),
+        Case("a mask for each sequence", (one, *layer(numbers, 12), 3, masks[1]), 2),
     ]
 
 
@@ -188,6 +189,8 @@ def cross(wrong, x, memory, in_weight, in_bias, out_weight, out_bias, H):
     first, k, v = project(wrong, told, in_weight, in_bias)
     if "first-rows" in wrong:
         k, v = first, k
+    if "keys-first" in wrong:
+        k = first
     if "memory-raw" in wrong:
         k = v = told
     if "keys-from-x" in wrong:
@@ -271,6 +274,7 @@ ATTENTION = {
     "scale-width": "scores divided by √C, the width of all heads, instead of √D, the width of one",
     "axis": "softmax over the queries (axis −2) instead of over the keys (axis −1)",
     "axis-heads": "softmax over axis 1, the heads, instead of over the keys (axis −1)",
+    "axis-heads-low": "softmax over axis 1, the heads, instead of over the keys (axis −1)",
     "axis-batch": "softmax over axis 0, the sequences, instead of over the keys (axis −1)",
     "no-softmax": "the scores themselves are used as weights, without a softmax",
     "weights-turned": "the weights are transposed before they meet the values; a row of them "
@@ -389,6 +393,8 @@ QUESTIONS = {
             "joined": "x looks at itself and the memory together; the memory alone answers",
             "first-rows": "keys and values are made with the first 2C rows of the matrix; theirs "
             "are the last 2C",
+            "keys-first": "the keys are made with the rows of the queries, the first C of the "
+            "matrix; theirs are the next C",
             "memory-raw": "keys and values are the memory itself; it is to be projected",
         }
         | ATTENTION

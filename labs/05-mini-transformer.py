@@ -15,7 +15,7 @@ def windows(wrong, ids, starts, length):
     if "starts-ignored" in wrong:
         starts = length * torch.arange(len(starts))
     places = starts[:, None] + torch.arange(length)
-    later = 0 if "same" in wrong else -1 if "before" in wrong else 1
+    later = 0 if "same" in wrong else -1 if "before" in wrong else 2 if "two-later" in wrong else 1
     after = places + (length if "behind" in wrong else later)
     inputs, targets = (places, after) if "places" in wrong else (ids[places], ids[after])
     if "rolled" in wrong:
@@ -54,7 +54,7 @@ def causal_heads(wrong, x, in_weight, out_weight, H):
     place = torch.arange(T)
     latest = place + int("one-ahead" in wrong) - int("not-itself" in wrong)
     see = place <= latest[:, None]
-    if "polarity" in wrong:
+    if wrong & {"polarity", "future-only"}:
         see = ~see
     if "upside-down" in wrong:
         see = place >= place[:, None]
@@ -64,7 +64,8 @@ def causal_heads(wrong, x, in_weight, out_weight, H):
     elif "after" in wrong:
         weights = scores.softmax(axis) * see
     else:
-        weights = scores.masked_fill(~see, 0.0 if "zeros" in wrong else -math.inf).softmax(axis)
+        low = -1e9 if "future-only" in wrong else -math.inf
+        weights = scores.masked_fill(~see, 0.0 if "zeros" in wrong else low).softmax(axis)
     heads = weights @ v
     heads = heads if "merged-mixed" in wrong else heads.transpose(1, 2)
     heads = heads.reshape(B, T, C)
@@ -100,7 +101,8 @@ def decoder_block(wrong, x, gains, in_weight, out_weight, up, down, H):
         hidden = x @ up.T
         if "no-activation" in wrong:
             return hidden @ down.T
-        return (hidden.relu() if "relu" in wrong else F.gelu(hidden)) @ down.T
+        gelu = F.gelu(hidden, approximate="tanh" if "tanh-gelu" in wrong else "none")
+        return (hidden.relu() if "relu" in wrong else gelu) @ down.T
 
     def step(part, stream, asked, gain, name):
         """The stream after one part, which read `asked`."""
@@ -136,6 +138,8 @@ def decoder_block_cases(numbers):
 def next_losses(wrong, logits, targets):
     if "shifted-again" in wrong:
         logits, targets = logits[:, :-1], targets[:, 1:]
+    if "rolled-again" in wrong:
+        targets = targets.roll(-1, 1)
     axis = 1 if "positions" in wrong else -1
     log_p = logits.log_softmax(axis)
     if "overflow" in wrong and "underflow" in wrong:
@@ -180,7 +184,8 @@ def next_distribution(wrong, logits, temperature, p):
     ordered, which = ranked.sort(-1, descending="ascending" not in wrong)
     total = ordered.cumsum(-1)
     keep = ordered >= p if "each" in wrong else total - ordered < p
-    keep = total <= p if "too-few" in wrong else keep
+    keep = total <= p if wrong & {"too-few", "too-few-kept"} else keep
+    keep[:, 0] |= "too-few-kept" in wrong
     if "too-many" in wrong:
         keep = torch.cat([keep[:, :1], keep[:, :-1]], 1)
     here = torch.zeros_like(keep).scatter(-1, which, keep)
@@ -268,6 +273,8 @@ QUESTIONS = {
             "inputs and targets of `length`",
             "behind": "the targets are the characters behind the window; each target comes one "
             "after its own input",
+            "two-later": "the targets come two later than the inputs; they are what comes one "
+            "later",
             "before": "the targets come one earlier than the inputs; they are what comes one later",
             "rolled": "the last target of each window is its first character; it is the one behind "
             "the window",
@@ -286,6 +293,7 @@ QUESTIONS = {
             "not-itself": "a position does not see itself; it may",
             "one-ahead": "a position sees the one after it: the mask begins one place too late",
             "polarity": "the mask keeps what it should hide: only what comes later is seen",
+            "future-only": "the mask keeps what it should hide: only what comes later is seen",
             "upside-down": "the mask is the wrong way round: what came before is hidden, and what "
             "comes later is seen",
             "zeros": "hidden scores are set to 0, and e⁰ is 1; set them to −∞",
@@ -328,6 +336,7 @@ QUESTIONS = {
             "relu": "the MLP has a ReLU; it should be GELU",
             "no-activation": "the MLP has no activation",
         },
+        also_right=("tanh-gelu",),
     ),
     "next_losses": Question(
         next_losses,
@@ -339,6 +348,7 @@ QUESTIONS = {
             "characters is missing",
             "averaged": "the losses are averaged; keep one for each position",
             "shifted-again": "targets are moved by one once more; `windows` has done so",
+            "rolled-again": "the targets are shifted once more; they are already what comes one later",
             "positions": "softmax over the positions instead of over the characters (the last "
             "axis)",
             "probability": "this is the probability of the target; its logarithm is missing",
@@ -357,6 +367,7 @@ QUESTIONS = {
             "cut-first": "it is decided before the temperature what is kept; the temperature comes "
             "first",
             "too-few": "the character with which the sum reaches p is cut off; it stays",
+            "too-few-kept": "the character with which the sum reaches p is cut off; it stays",
             "too-many": "one character more is kept than it takes to reach p",
             "no-cut": "nothing is cut off: p is not used",
             "ascending": "ordered from unlikely to likely; the likeliest come first",

@@ -82,6 +82,7 @@ def encode(wrong, x, gains, in_weight, out_weight, up, down, H):
     def norm(x, which):
         if ("no-norm-network" if which else "no-norm") in wrong:
             return x
+        which = 1 - which if "gains-exchanged" in wrong else which
         return F.layer_norm(x, (C,), gains[0 if "same-gain" in wrong else which])
 
     y = (x if late else norm(x, 0)) @ in_weight.T
@@ -104,7 +105,8 @@ def encode(wrong, x, gains, in_weight, out_weight, up, down, H):
     first = norm(first, 0) if late else first
     read = x if "beside" in wrong else first
     hidden = (read if late else norm(read, 1)) @ up.T
-    hidden = F.relu(hidden) if "relu" in wrong else F.gelu(hidden)
+    gelu = F.gelu(hidden, approximate="tanh" if "tanh-gelu" in wrong else "none")
+    hidden = F.relu(hidden) if "relu" in wrong else gelu
     thought = hidden @ down.T
     kept = norm(first, 1) if "skip-normed-network" in wrong else first
     last = thought if "no-skip-network" in wrong else kept + thought
@@ -126,6 +128,8 @@ def encode_cases(numbers):
 def classify(wrong, x, gain, weight, bias):
     def norm(x):
         used = torch.ones_like(gain) if "no-gain" in wrong else gain
+        if "all-tokens" in wrong and x.dim() > 2:
+            return F.layer_norm(x, x.shape[1:]) * used
         return x if "no-norm" in wrong else F.layer_norm(x, x.shape[-1:], used)
 
     def read(x):
@@ -168,6 +172,8 @@ def resize_positions(wrong, table, rows, columns, new_rows, new_columns):
         how["align_corners"] = "corners" in wrong
         if "nearest" in wrong:
             how = {"mode": "nearest"}
+        if "new-turned" in wrong:
+            new_rows, new_columns = new_columns, new_rows
         grid = F.interpolate(grid[None], (new_rows, new_columns), **how)[0]
         grid = grid.mT if "turned-back" in wrong else grid
         rest = grid.reshape(-1, C) if "row-mixed" in wrong else grid.flatten(1).T
@@ -294,11 +300,14 @@ QUESTIONS = {
             "no-skip-network": "what came in is not added to what the network made",
             "post-norm": "normalised after adding; each half normalises what it reads",
             "same-gain": "the second norm has the gain of the first; its own is the second row",
+            "gains-exchanged": "the two norms have each other's gain: the first row is the first "
+            "norm's",
             "beside": "the network reads what came into the block; it should read what the "
             "attention has made of it",
             "relu": "the network uses ReLU; here it is GELU",
         },
         banned=("scaled_dot_product_attention", "MultiheadAttention", "TransformerEncoderLayer"),
+        also_right=("tanh-gelu",),
     ),
     "classify": Question(
         classify,
@@ -308,6 +317,8 @@ QUESTIONS = {
             "mean-all": "read from the mean over all tokens, class token included",
             "last": "read from the last token",
             "no-norm": "the tokens are not normalised",
+            "all-tokens": "one norm is taken over all tokens of a picture; each token has its own, "
+            "over the last axis",
             "no-gain": "the gain of the norm is not used",
             "norm-after": "normalised after the mean; each token is normalised before",
             "no-bias": "the bias is not added",
@@ -320,6 +331,7 @@ QUESTIONS = {
         {
             "flat": "interpolated along the row of positions; they are a grid with two axes",
             "turned": "rows and columns exchanged when the grid was laid out",
+            "new-turned": "rows and columns of the new grid are exchanged",
             "channels-mixed": "the grid was laid out by reshape alone, which mixes places and "
             "channels: the axis of the channels has to be moved to the front first",
             "turned-back": "the new grid is put in a row column by column; row by row it came, "

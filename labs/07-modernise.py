@@ -31,6 +31,8 @@ def rms_norm(wrong, x, gain, eps=1e-5):
     size = square.sqrt() + eps if "eps-outside" in wrong else (square + eps).sqrt()
     if "no-root" in wrong:
         size = square + eps
+    if "mean" in wrong:
+        size = x.mean(axis, keepdim=True) + eps
     if "above" in wrong:
         x = x - x.mean(axis, keepdim=True)
     normed = x * size if "multiplied" in wrong else x / size
@@ -108,7 +110,10 @@ def rotate(wrong, x, start=0, base=10_000.0):
     places = torch.arange(T) + (0 if "no-start" in wrong else start) + ("from-one" in wrong)
     places = torch.ones(T) if "no-position" in wrong else places
     places = torch.full((T,), start) if "start-only" in wrong else places
-    angles = places[:, None] * frequencies
+    if "first-axis" in wrong:
+        places = torch.arange(x.shape[0]) + start
+        places = places.reshape(-1, *[1] * (x.dim() - 2))
+    angles = places[..., None] * frequencies
     if "backwards" in wrong:
         angles = -angles
     if "cos-sin" in wrong:
@@ -137,13 +142,17 @@ def rotate(wrong, x, start=0, base=10_000.0):
 def rotate_cases(numbers):
     return [
         Case("one sequence", (normal(numbers, 5, 6),), 2),
-        Case("heads in front", (normal(numbers, 2, 3, 4, 8),)),
+        Case("heads in front", (normal(numbers, 2, 3, 4, 8),), 2),
         Case("one that starts at position 7", (normal(numbers, 3, 4), 7), 2),
-        Case("another base", (normal(numbers, 4, 8), 2, 100.0)),
+        Case("another base", (normal(numbers, 2, 4, 8), 2, 100.0)),
     ]
 
 
 def cached(wrong, q, k, v, old_k, old_v):
+    if wrong & {"rotated", "rotated-all"}:
+        start = old_k.shape[-2]
+        q, k = rotate(set(), q, start), rotate(set(), k, start)
+        v = rotate(set(), v, start) if "rotated-all" in wrong else v
     if "forgets" in wrong:
         old_k, old_v = old_k[..., :0, :], old_v[..., :0, :]
     old_v = old_k if "old-k-twice" in wrong else old_v
@@ -192,8 +201,8 @@ def cached_cases(numbers):
 
     return [
         Case("one new token", one(1, 2, 4, 1, 6), 2),
-        Case("three new tokens", one(2, 2, 3, 3, 4)),
-        Case("nothing in the cache yet", one(1, 2, 0, 4, 5)),
+        Case("three new tokens", one(2, 2, 3, 3, 4), 2),
+        Case("nothing in the cache yet", one(1, 2, 0, 4, 6), 2),
     ]
 
 
@@ -303,6 +312,7 @@ QUESTIONS = {
             "above": "the mean is subtracted from what is divided; here nothing is subtracted",
             "mean-first": "the mean is squared; the mean of the squares is needed",
             "no-square": "x itself stands under the root; the mean of its squares is needed",
+            "mean": "divided by the mean; the root of the mean of the squares is needed",
             "absolute": "the mean of the absolute values is used; the root of the mean of the "
             "squares is needed",
             "multiplied": "multiplied by the root; divide by it",
@@ -348,6 +358,8 @@ QUESTIONS = {
             "half-frequencies": "the frequencies fall too slowly: base to the power −2i/D",
             "added": "sine and cosine are added; they rotate",
             "base-fixed": "`base` is not used: it is 10000 in all cases",
+            "first-axis": "the first axis is taken for the positions, which it is without heads and "
+            "batches only; positions are axis −2",
             "from-one": "positions are counted from 1: the first row is to stand at `start` itself",
             "double-frequencies": "the frequencies fall too fast: in base to the power −2i/D, i "
             "counts pairs (0, 1, 2, …) and D is the whole width",
@@ -373,6 +385,9 @@ QUESTIONS = {
         cached,
         cached_cases,
         {
+            "rotated": "queries and keys are rotated in here; they come rotated already",
+            "rotated-all": "q, k and v are rotated in here; queries and keys come rotated already, "
+            "and values never are",
             "forgets": "the cache is not used: new tokens see only each other",
             "in-front": "the new keys and values stand before the old ones; they come after them",
             "no-mask": "new tokens see the new ones after them: a causal mask is missing",

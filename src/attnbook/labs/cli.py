@@ -10,8 +10,8 @@ from typing import Any
 from tqdm import tqdm
 
 from attnbook.labs import gradescope, nbgrader, probes, release, source
-from attnbook.labs.grading import folder, grade, report, roster, sandbox, submissions
-from attnbook.labs.grading.row import Row
+from attnbook.labs.grading import by_hand, folder, grade, report, roster, sandbox, submissions
+from attnbook.labs.grading.row import NO_NOTEBOOK, Row
 
 NO_WALLS = (
     "attnbook: bubblewrap (bwrap) is not installed or does not work here: students' code runs with "
@@ -39,6 +39,8 @@ def add(parts: Any) -> None:
     one.add_argument("--out", type=Path, default="grades.csv", help="the table of grades")
     one.add_argument("--roster", type=Path, help="the table (CSV) of those who got copies")
     one.add_argument("--workers", type=count, help="submissions at a time; as many as processors")
+    help = "per cent of the points that each day late costs; without it nothing"
+    one.add_argument("--late", type=percent, default=0, help=help)
     one.add_argument("--as-root", action="store_true", help="even if students' code runs as root")
     one = command(commands, "gradescope", run_gradescope, "write an autograder for Gradescope")
     one.add_argument("--to", type=Path, default="autograder.zip")
@@ -73,6 +75,13 @@ def count(word: str) -> int:
     return int(word)
 
 
+def percent(word: str) -> int:
+    """A whole number from 0 to 100."""
+    if not word.isdecimal() or int(word) > 100:
+        raise argparse.ArgumentTypeError(f"{word!r} is not a number of per cent from 0 to 100")
+    return int(word)
+
+
 def run_release(options: argparse.Namespace) -> None:
     lab = source.find(options.lab, options.labs)
     people = roster.read(options.roster) if options.roster else None
@@ -96,7 +105,9 @@ def run_grade(options: argparse.Namespace) -> None:
     where = options.submissions.resolve()
     if place.resolve() in (where, *where.parents):
         raise ValueError(f"{options.submissions} lies in {place}/, where tables go: another --out?")
-    files = submissions.collect(options.submissions, leave_out=[out, place])
+    files = submissions.collect(
+        options.submissions, leave_out=[out, out.with_suffix(".html"), place]
+    )
     if not files:
         raise ValueError(f"{options.submissions}: there are no files in it")
     people = roster.read(options.roster) if options.roster else None
@@ -108,24 +119,36 @@ def run_grade(options: argparse.Namespace) -> None:
     folder.claim(place, lab)
     grader = grade.Grader(lab, folder.seed_of(place), program)
     rows = grade.grade(grader, files, place, options.workers)
-    missing = roster.compare(rows, files, people)
-    others = report.write(lab, files, rows, out, missing)
-    print(f"{len(rows)} rows in {out}; feedback, summary and other tables in {place}/")
-    tell(rows, place, sum(bool(points) for _, _, points, *_ in others), missing)
+    absent = roster.compare(rows, files, people)
+    by_hand.days_late(files, rows, options.late)
+    others = report.write(lab, files, rows, out, absent)
+    print(
+        f"{len(rows)} rows in {out}; the class on one page in {out.with_suffix('.html')}; ", end=""
+    )
+    print(f"feedback and other tables in {place}/")
+    tell(rows, place, sum(bool(points) for _, _, points, *_ in others), absent)
 
 
-def tell(rows: Sequence[Row], place: Path, strange: int, missing: Sequence[str]) -> None:
+def tell(rows: Sequence[Row], place: Path, strange: int, absent: roster.Absent) -> None:
     """What a lecturer should look at after a grading."""
-    look = sum(row.status != "graded" for row in rows)
+    look = sum(row.status in ("review", "incomplete", "error") for row in rows)
     if look:
         print(f"{look} of them deserve a look: see the columns status, reason and review")
+    none = sum(row.status in NO_NOTEBOOK for row in rows)
+    if none:
+        print(f"{none} files could not be read as a notebook: see the column reason")
     to_read = sum(row.is_open for row in rows)
     if to_read:
         print(f"{to_read} have written answers to read: see {place}/written.csv")
     if strange:
-        print(f"{strange} points at the end of {place}/written.csv belong to no file that is here")
-    if missing:
-        print(f"{len(missing)} on the list handed in nothing: {', '.join(missing)}")
+        print(f"{strange} points in {place}/ (written.csv, by-hand.csv) belong to no file here")
+    if any(row.late and not row.percent for row in rows):
+        print("some files are late, which costs nothing: see --late and the column late")
+    if absent.nothing:
+        print(f"{len(absent.nothing)} on the list handed in nothing: {', '.join(absent.nothing)}")
+    if absent.unreadable:
+        names = ", ".join(absent.unreadable)
+        print(f"{len(absent.unreadable)} on the list handed in nothing that can be read: {names}")
 
 
 def run_gradescope(options: argparse.Namespace) -> None:

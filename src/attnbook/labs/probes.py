@@ -20,7 +20,7 @@ from attnbook.labs.question import Argument, Case, Choices, Question, Sheet, dra
 
 FOLDER = Path(__file__).parent
 SEED = 2026
-FIELDS = ["right", "shapes", "known", "mistakes", "measure", "shifts", "banned"]
+FIELDS = ["right", "shapes", "known", "mistakes", "measure", "shifts", "banned", "also"]
 
 
 @cache

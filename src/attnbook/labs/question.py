@@ -6,7 +6,7 @@ the answer stand side by side in a few lines, and all pairs of mistakes come for
 """
 
 import itertools
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -35,6 +35,7 @@ class Question:
     `mistakes` says in a sentence what each one is; those in `shifts` change a scale that
     `measure` ("scores" or "weights") can read off a result. `banned` are torch's own operations,
     whose use is flagged for the lecturer; "without attend" flags who does not use `attend`.
+    `also_right` are other programs that the question takes for right, such as GELU by tanh.
     """
 
     program: Program
@@ -43,6 +44,7 @@ class Question:
     measure: str = ""
     shifts: tuple[str, ...] = ()
     banned: tuple[str, ...] = ()
+    also_right: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class Sheet:
     measure: str = ""
     shifts: list[str] = field(default_factory=list)
     banned: list[str] = field(default_factory=list)
+    also: list[Any] = field(default_factory=list)  # fingerprints of what is right as well
     answers: list[Any] = field(default_factory=list)  # an Outcome for each case
 
 
@@ -97,18 +100,30 @@ def sheet(question: Question, cases: list[Case], flips: Mapping[str, str] | None
     """
     flips = dict(flips or {})
     mistakes = question.mistakes | flips
-    answers = run(question.program, frozenset(flips), cases)
-    known, seen = [], [answers]
-    for count in (1, 2):
-        for wrong in itertools.combinations(mistakes, count):
-            result = run(question.program, frozenset(flips) ^ frozenset(wrong), cases)
-            if any(all(map(same, result, other)) for other in seen):
-                continue
-            seen.append(result)
-            known.append((wrong, [fingerprint(part) for part in result]))
+    base = frozenset(flips)
+    answers = run(question.program, base, cases)
+    also = [run(question.program, base ^ {other}, cases) for other in question.also_right]
+    known, seen = [], [answers, *also]
+    for wrong, other in tries(mistakes, question.also_right):
+        result = run(question.program, base ^ frozenset(wrong) ^ other, cases)
+        if any(all(map(same, result, one)) for one in seen):
+            continue
+        seen.append(result)
+        known.append((wrong, [fingerprint(part) for part in result]))
     shapes = [
         [list(part.shape) for part in answer] for answer in answers if not isinstance(answer, str)
     ]
-    right = [fingerprint(answer) for answer in answers]
+    right, others = [fingerprint(part) for part in answers], [[*map(fingerprint, o)] for o in also]
     extra = question.measure, list(question.shifts), list(question.banned)
-    return Sheet(cases, right, shapes, known, mistakes, *extra, answers)
+    return Sheet(cases, right, shapes, known, mistakes, *extra, others, answers)
+
+
+def tries(
+    mistakes: Collection[str], also_right: Collection[str]
+) -> Iterator[tuple[tuple[str, ...], frozenset[str]]]:
+    """Each mistake and each pair of them; each by itself once more in what is right as well."""
+    for count in (1, 2):
+        for wrong in itertools.combinations(mistakes, count):
+            yield wrong, frozenset()
+    for name, other in itertools.product(mistakes, also_right):
+        yield (name,), frozenset({other})

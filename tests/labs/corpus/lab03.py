@@ -300,6 +300,7 @@ LINES = {
         "q @ k.view(*k.shape[:-2], k.shape[-1], k.shape[-2])": ["unscaled", "reshaped"],
         "(q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)": ["softmax"],
         "F.softmax(q @ k.mT, dim=-1)": ["unscaled", "softmax"],
+        "F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT": ["cosine"],
     },
     "softmax": {
         "x.exp() / x.exp().sum(-1, keepdim=True)": ["overflow"],

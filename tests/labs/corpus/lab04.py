@@ -211,6 +211,10 @@ IN_WHOLE = {
         "q, k, v = _project(x, in_weight, in_bias)",
         "q, k, v = F.linear(x, in_weight, in_bias).unflatten(-1, (-1, 3)).unbind(-1)",
     ),
+    "axis-heads-low": (
+        "-math.inf)\n    heads = _merge_heads(s.softmax(-1) @ v)",
+        "-1e30)\n    heads = _merge_heads(s.softmax(1) @ v)",
+    ),
     "mask-transposed": ("~mask", "~mask.mT"),
     "mask-added": ("s.masked_fill(~mask[..., None, :, :], -math.inf)", "s + mask[..., None, :, :]"),
     "hidden-zero": ("-math.inf", "1e-9"),
@@ -283,6 +287,10 @@ IN_CROSS = {
         "k = _project(told, in_weight, in_bias)[1]\n    v = _project(told, in_weight, in_bias)[2]",
         "k, v, _ = _project(told, in_weight, in_bias)",
     ),
+    "keys-first": (
+        "k = _project(told, in_weight, in_bias)[1]",
+        "k = _project(told, in_weight, in_bias)[0]",
+    ),
     "memory-raw": ("for part in (q, k, v)", "for part in (q, memory, memory)"),
 }
 GROUPED = """
@@ -315,6 +323,10 @@ IN_GROUPED = {
         "(s.exp() * mask / s.exp().sum(-1, True)).log()\n        return s.exp() @ v",
     ),
     "scale-width": ("math.sqrt(q.shape[-1])", "math.sqrt(q.shape[-1] * q.shape[1])"),
+    "axis-heads-low": (
+        "-math.inf)\n    return s.softmax(-1) @ v",
+        "-1e30)\n    return s.softmax(1) @ v",
+    ),
     "values-tiled": ("v.repeat_interleave(share, 1)", "v.repeat(1, share, 1, 1)"),
 }
 DEF = {

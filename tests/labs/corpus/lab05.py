@@ -252,6 +252,7 @@ CHANGES = {
         "one-short": ("torch.arange(length)", "torch.arange(length - 1)"),
         "behind": ("places + 1", "places + length"),
         "before": ("places + 1", "places - 1"),
+        "two-later": ("places + 1", "places + 2"),
         "rolled": ("ids[places + 1]", "ids[places].roll(-1, 1)"),
         "places": ("ids[places], ids[places + 1]", "places, places + 1"),
         "last-only": ("return x, y", "return x, y[:, -1:]"),
@@ -268,6 +269,7 @@ CHANGES = {
         "one-ahead": (".tril()", ".tril(1)"),
         "polarity": ("~see", "see"),
         "upside-down": (".tril()", ".triu()"),
+        "future-only": ("~see, -math.inf", "see, -1e9"),
         "zeros": ("-math.inf", "0"),
         "after": (
             "s = s.masked_fill(~see, -math.inf)\n    w = s.softmax(-1)",
@@ -329,6 +331,7 @@ CHANGES = {
             "    log_p",
             "    logits, targets = logits[:, :-1], targets[:, 1:]\n    log_p",
         ),
+        "rolled-again": ("    log_p", "    targets = targets.roll(-1, 1)\n    log_p"),
         "positions": ("log_softmax(-1)", "log_softmax(1)"),
         "probability": ("-log_p", "log_p.exp()"),
         "overflow": (
@@ -342,6 +345,7 @@ CHANGES = {
         "temperature-ignored": ("logits / temperature", "logits"),
         "cut-first": ("z.softmax(-1).sort", "logits.softmax(-1).sort"),
         "too-few": ("- share < p", "<= p"),
+        "too-few-kept": ("- share < p", "<= p\n    keep[:, 0] = True"),
         "too-many": (
             "    here",
             "    keep[:, 1:] = keep[:, :-1].clone()\n    here",

@@ -346,6 +346,10 @@ CHANGES = {
         "no-skip-network": ("out = z + F", "out = F"),
         "post-norm": ("y = F.layer_norm(x, (C,), gains[0])", "y = x"),
         "same-gain": ("gains[1]", "gains[0]"),
+        "gains-exchanged": (
+            "    y = F.layer_norm(x",
+            "    gains = gains.flip(0)\n    y = F.layer_norm(x",
+        ),
         "beside": ("F.layer_norm(z", "F.layer_norm(x"),
         "relu": ("F.gelu", "F.relu"),
     },
@@ -355,11 +359,16 @@ CHANGES = {
         "last": ("x[:, 0]", "x[:, -1]"),
         "no-norm": ("x = F.layer_norm(x, x.shape[-1:], gain)", "x = x.clone()"),
         "no-gain": (", gain)\n", ")\n"),
+        "all-tokens": (
+            "F.layer_norm(x, x.shape[-1:], gain)",
+            "F.layer_norm(x, x.shape[1:]) * gain",
+        ),
         "no-bias": (" + bias", ""),
         "softmax": ("return logits", "return torch.softmax(logits, -1)"),
     },
     "resize_positions": {
         "turned": ("reshape(rows, columns, C)", "reshape(columns, rows, C)"),
+        "new-turned": ("(new_rows, new_columns)\n", "(new_columns, new_rows)\n"),
         "channels-mixed": (
             "reshape(rows, columns, C).permute(2, 0, 1)",
             "reshape(C, rows, columns)",

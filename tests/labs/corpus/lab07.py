@@ -175,6 +175,16 @@ def mixture(x, weights, experts):
     return (weights.T[..., None] * answers).sum(0)
 """,
 }
+TURN = """
+    def turn(x):
+        T, D = x.shape[-2:]
+        phi = torch.arange(old_k.shape[-2], old_k.shape[-2] + T)[:, None] * 10000.0 ** (
+            -2 * torch.arange(D // 2) / D
+        )
+        a, b = x[..., : D // 2], x[..., D // 2 :]
+        return torch.cat((a * phi.cos() - b * phi.sin(), b * phi.cos() + a * phi.sin()), -1)
+
+"""
 CHANGES = {
     "rms_norm": {
         "centred": ("square =", "x = x - x.mean(-1, keepdim=True)\n    square ="),
@@ -190,6 +200,7 @@ CHANGES = {
         "mean-first": ("x.pow(2).mean(-1, keepdim=True)", "x.mean(-1, keepdim=True) ** 2"),
         "no-square": (".pow(2)", ""),
         "absolute": ("x.pow(2).mean(-1, keepdim=True)", "x.abs().mean(-1, keepdim=True) ** 2"),
+        "mean": ("x / (square + eps).sqrt()", "x / (x.mean(-1, keepdim=True) + eps)"),
         "multiplied": ("x / ", "x * "),
         "gain-below": ("(square + eps).sqrt() * gain", "((square + eps).sqrt() * gain)"),
         "gain-added": (" * gain", " + gain"),
@@ -223,6 +234,10 @@ CHANGES = {
         "neighbours": (
             "x[..., : D // 2], x[..., D // 2 :]\n    return torch.cat(",
             "x[..., 0::2], x[..., 1::2]\n    return interleave(",
+        ),
+        "first-axis": (
+            "torch.arange(start, start + T)[:, None]",
+            "torch.arange(start, start + len(x)).reshape(-1, *[1] * (x.dim() - 1))",
         ),
         "backwards": ("[:, None] * w", "[:, None] * -w"),
         "no-start": ("(start, start + T)", "(T)"),
@@ -260,6 +275,11 @@ CHANGES = {
         ),
     },
     "cached": {
+        "rotated": ("    k, v = torch", TURN + "    q, k = turn(q), turn(k)\n    k, v = torch"),
+        "rotated-all": (
+            "    k, v = torch",
+            TURN + "    q, k, v = turn(q), turn(k), turn(v)\n    k, v = torch",
+        ),
         "forgets": ("    k, v = torch.cat((old_k, k), -2), torch.cat((old_v, v), -2)\n", ""),
         "in-front": (
             "(old_k, k), -2), torch.cat((old_v, v)",

@@ -9,19 +9,20 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
 from tqdm import tqdm
 
 from attnbook.files import store
-from attnbook.labs import release, variants
-from attnbook.labs.grading import sandbox
+from attnbook.labs import errors, release, variants
+from attnbook.labs.grading import follow, formats, sandbox
 from attnbook.labs.grading.folder import stored
-from attnbook.labs.grading.replies import ENDED, Reply, note_calls
+from attnbook.labs.grading.replies import ENDED, Reply, blamed
 from attnbook.labs.grading.row import Answer, Row
 from attnbook.labs.grading.submissions import Submission
 from attnbook.labs.judge import judge
@@ -95,39 +96,74 @@ class Grader:
         elif not submission.content.strip():
             row.status, row.reason = "empty", "the file is empty."
         else:
-            replies = sandbox.run(
-                self.job, self.arguments, submission.content, box, self.program, number
-            )
-            self.fill(row, replies)
+            raw = formats.for_the_sandbox(submission.file, submission.content)
+            replies = sandbox.run(self.job, self.arguments, raw, box, self.program, number)
+            self.fill(row, replies, raw)
+            self.follow(row, replies, raw, box, number)
         for asked in self.lab.asked:
             nothing = Answer(0 if asked.code else None, row.reason)
             row.questions.setdefault(asked.name, nothing)
         row.seconds = round(time.monotonic() - started, 1)
         return row
 
-    def fill(self, row: Row, replies: dict[str, Reply]) -> None:
+    def fill(self, row: Row, replies: dict[str, Reply], raw: bytes) -> None:
         """Status, reason, questions, written answers and what the lecturer should look at."""
         first = replies.get("", Reply("crashed"))
         if first.status != "ok" or "error" in first.note:
-            reason = first.note.get("error") or f"the file cannot be read ({first.status})"
-            row.status, row.reason = "not a notebook", f"{reason}."
+            row.status, row.reason = "not a notebook", formats.why_none(raw)
             return
         row.student = self.student(row, first)
         sheets, asked = self.sheets_of(row.student), self.lab.of(row.student).asked
         for question in asked:
             if question.code:
                 reply = replies.get(question.name, Reply("lost"))
-                row.questions[question.name] = answer_of(question, sheets[question.name], reply)
-                row.review += flagged(question, reply)
+                row.questions[question.name] = self.answer(question, row, reply, first, raw)
+                row.review += flagged(question, reply, sheets[question.name].banned)
+                row.notes += [f"{question.name}: graded without {line}" for line in reply.left]
             else:
                 text = str(first.note["answers"].get(str(question.number), ""))
                 row.answers[str(question.number)] = text.replace(question.prompt, "").strip()
-        note_calls(asked, row.questions, replies)
         if all(row.questions[name].text == f"no cell defines {name}." for name in sheets):
             row.review.append("it has none of the functions; is it another lab?")
         if any(name not in replies for name in sheets):
             row.reason = "the sandbox ended early; later questions have no points."
         row.status = "review" if row.review else "incomplete" if row.reason else "graded"
+
+    def answer(self, asked: Asked, row: Row, reply: Reply, first: Reply, raw: bytes) -> Answer:
+        """Points, a sentence and the mistakes of one function, in the copy of the row's student.
+
+        `first` is what the file says before anything in it has run.
+        """
+        known = self.sheets_of(row.student)[asked.name]
+        if not reply.is_there:
+            missing = first.note.get("missing", {}).get(asked.name) or "it is not there."
+            reason = ENDED.get(reply.status, f"the process was {reply.status}.")
+            return Answer(0, missing if reply.status == "ok" else reason)
+        say = partial(errors.told, names={"a cell", *self.cases}, source=raw)
+        random = reply.note.get("random") is True
+        verdict = judge(known, reply.outcomes(known), random, say)
+        text = verdict.text
+        if verdict.share < 1:
+            text += "".join(f" (Before that, {say(line)})" for line in reply.lines("trouble"))
+            text += "".join(f" (Without {line}, with which it ends badly.)" for line in reply.left)
+        return Answer(round(asked.points * verdict.share, 2), text[:1000], list(verdict.mistakes))
+
+    def follow(
+        self, row: Row, replies: dict[str, Reply], raw: bytes, box: Path, number: int
+    ) -> None:
+        """Try once more what calls something wrong, with a right version of that."""
+        lab = self.lab.of(row.student)
+        blame = blamed(lab.asked, row.questions, replies) if row.questions else {}
+        again: dict[str, Reply] = {}
+        for job in follow.jobs(self.job, lab, blame):
+            again |= sandbox.run(job, self.arguments, raw, box, self.program, number)
+        for question in lab.asked:
+            name, after = question.name, None
+            if name in blame:
+                if name in again and again[name].is_there:
+                    after = self.answer(question, row, again[name], replies[""], raw)
+                before = row.questions[name]
+                row.questions[name] = follow.credited(before, after, blame[name], question.points)
 
     @staticmethod
     def student(row: Row, first: Reply) -> str:
@@ -141,22 +177,9 @@ class Grader:
         return student
 
 
-def answer_of(asked: Asked, known: Sheet, reply: Reply) -> Answer:
-    """Points, a sentence and the mistakes of one function."""
-    if reply.status != "ok" or "missing" in reply.note:
-        reason = ENDED.get(reply.status, f"the process was {reply.status}.")
-        return Answer(0, str(reply.note.get("missing") or reason)[:500])
-    verdict = judge(known, reply.outcomes(known))
-    trouble = [f" ({line})" for line in reply.lines("trouble") if verdict.share < 1]
-    text = (verdict.text + "".join(trouble))[:1000]
-    return Answer(round(asked.points * verdict.share, 2), text, list(verdict.mistakes))
-
-
-def flagged(asked: Asked, reply: Reply) -> list[str]:
+def flagged(asked: Asked, reply: Reply, banned: Collection[str]) -> list[str]:
     """What the question asks not to use and was used: a person decides."""
-    if reply.status != "ok" or "missing" in reply.note:
-        return []
-    used = reply.lines("used")
+    used = [name for name in reply.lines("used") if name in banned] if reply.is_there else []
     what = [name if name.startswith("without ") else f"uses torch's {name}" for name in used]
     return [f"{asked.name}: {words}" for words in what]
 

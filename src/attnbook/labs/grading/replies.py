@@ -22,12 +22,21 @@ ENDED = {
 @dataclass(frozen=True)
 class Reply:
     """What one process of the sandbox answered: how it ended ("ok", or a word of `ENDED`), after
-    how many seconds, its note, and arrays under the names "case/place"."""
+    how many seconds, its note, and arrays under the names "case/place".
+
+    `left` has the lines of the notebook without which it ended well, and only so.
+    """
 
     status: str
     seconds: float = 0.0
     note: dict[str, Any] = field(default_factory=dict)
     results: dict[str, np.ndarray] = field(default_factory=dict)
+    left: tuple[str, ...] = ()
+
+    @property
+    def is_there(self) -> bool:
+        """Has a function been tried?"""
+        return self.status == "ok" and not self.note.get("missing")
 
     def lines(self, key: str) -> list[str]:
         """A list of short sentences out of the note, whatever the process has written there."""
@@ -46,16 +55,21 @@ class Reply:
         return outcomes
 
 
-def note_calls(
-    asked: Sequence[Asked], answers: dict[str, Answer], replies: dict[str, Reply]
-) -> None:
-    """Where an answer calls one that is wrong, say so: it may have no mistake of its own."""
+def wrong_ones(asked: Sequence[Asked], answers: dict[str, Answer]) -> list[str]:
+    """The functions that have not all their points, in their order."""
     functions = [question for question in asked if question.code]
-    wrong = [q.name for q in functions if (answers[q.name].points or 0) < q.points]
-    for name in wrong:
+    return [q.name for q in functions if (answers[q.name].points or 0) < q.points]
+
+
+def blamed(
+    asked: Sequence[Asked], answers: dict[str, Answer], replies: dict[str, Reply]
+) -> dict[str, list[str]]:
+    """For each wrong function that calls earlier ones that are wrong: which these are."""
+    wrong = wrong_ones(asked, answers)
+    blame: dict[str, list[str]] = {}
+    for number, name in enumerate(wrong):
         called = replies[name].lines("calls") if name in replies else []
-        called = [other for other in called if other in wrong]
-        if called:
-            text = answers[name].text.rstrip()
-            text += "" if text.endswith((".", "?", "!", ")")) else "."
-            answers[name].text = f"{text} It calls {' and '.join(called)}: mend that first."
+        earlier = [other for other in wrong[:number] if other in called]
+        if earlier and replies[name].is_there:
+            blame[name] = earlier
+    return blame

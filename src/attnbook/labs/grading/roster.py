@@ -7,6 +7,7 @@ A CSV table with a column `student`, the names that `release` makes copies for, 
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from attnbook.labs import variants
@@ -16,6 +17,14 @@ from attnbook.labs.grading.submissions import Owner, Submission
 
 COLUMNS = ("student", "number", "name")
 Files = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Absent:
+    """Who of a list handed in nothing, and whose files could all not be read."""
+
+    nothing: list[str] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
 
 
 def read(path: Path) -> dict[str, Owner]:
@@ -44,18 +53,43 @@ def compare(
     rows: Sequence[Row],
     submissions: Sequence[Submission],
     people: Mapping[str, Owner] | None = None,
-) -> list[str]:
-    """Add to `review` what a lecturer should look at; return who on the list handed in nothing."""
+) -> Absent:
+    """Add to each row what a lecturer should look at, or may like to know; say who is absent."""
     by_student, by_number = defaultdict(list), defaultdict(list)
     for row, submission in zip(rows, submissions, strict=True):
         by_student[row.student].append(row.file)
         if row.status in READ:
             by_number[submission.owner.number].append(row.file)
+    there = [row for row in rows if row.status in READ]
+    # Where most say nothing, nobody got a copy of his own, and saying nothing is no news
+    signed = 2 * sum(bool(row.student) for row in there) > len(there)
     for row, submission in zip(rows, submissions, strict=True):
         number = submission.owner.number
-        reasons = [*doubled(row, by_student), *foreign(row, number, people or {})]
-        row.look_at([*reasons, *several(row, number, by_number)])
-    return [student for student in people or {} if student not in by_student]
+        row.look_at([*doubled(row, by_student), *foreign(row, number, people or {}, signed)])
+        row.notes += several(row, number, by_number)
+    return absent(rows, submissions, people or {})
+
+
+def absent(
+    rows: Sequence[Row], submissions: Sequence[Submission], people: Mapping[str, Owner]
+) -> Absent:
+    """Who of the list has no file: by number or name of who handed it in, or by the copy."""
+    found, read = set(), set()
+    for row, submission in zip(rows, submissions, strict=True):
+        owner = submission.owner
+        marks = {f"copy {row.student}", f"number {owner.number}", f"name {alike(owner.name)}"}
+        found |= marks
+        read |= marks if row.status in READ else set()
+    nothing, unreadable = [], []
+    for student, owner in people.items():
+        marks = {f"copy {student}"}
+        marks |= {f"number {owner.number}"} if owner.number else set()
+        marks |= {f"name {alike(owner.name)}"} if owner.name and not owner.number else set()
+        if not marks & found:
+            nothing.append(student)
+        elif not marks & read:
+            unreadable.append(student)
+    return Absent(nothing, unreadable)
 
 
 def doubled(row: Row, files: Files) -> Iterator[str]:
@@ -72,12 +106,15 @@ def several(row: Row, number: str, files: Files) -> Iterator[str]:
         yield f"{number} also handed in {', '.join(same)}; the one with more points is passed on"
 
 
-def foreign(row: Row, number: str, people: Mapping[str, Owner]) -> Iterator[str]:
-    """Is the copy not that of who handed it in? Nobody can tell without a list."""
+def foreign(row: Row, number: str, people: Mapping[str, Owner], signed: bool) -> Iterator[str]:
+    """Is the copy not that of who handed it in? Nobody can tell without a list.
+
+    `signed`: most of the class say whose copy theirs is.
+    """
     if not people or row.status not in READ:
         return
     if not row.student:
-        yield "it does not say whose copy it is"
+        yield from ["it does not say whose copy it is, as the others do"] * signed
     elif row.student not in people:
         yield f"{row.student} is not on the list"
     elif number and people[row.student].number not in ("", number):

@@ -6,6 +6,8 @@ from typing import Any, Literal
 Status = Literal["graded", "review", "incomplete", "not a notebook", "not read", "empty", "error"]
 READ: tuple[Status, ...] = ("graded", "review", "incomplete")  # of files that are notebooks
 
+NO_NOTEBOOK: tuple[Status, ...] = ("not a notebook", "not read", "empty")
+
 
 @dataclass
 class Answer:
@@ -26,7 +28,8 @@ class Row:
     """One submission. `student` is whose copy of the lab it says it is, "" where all have the same.
 
     `questions` has an `Answer` by the question's name, `answers` the written texts by its number;
-    `reason` says why the file as a whole has no points, `review` what a lecturer should look at.
+    `reason` says why the file as a whole has no points, `review` what a lecturer should look at,
+    `notes` what is good to know and nothing to do about.
     """
 
     file: str
@@ -37,6 +40,9 @@ class Row:
     answers: dict[str, str] = field(default_factory=dict)
     review: list[str] = field(default_factory=list)
     seconds: int | float = 0
+    notes: list[str] = field(default_factory=list)
+    late: int = 0  # days
+    percent: int = 0  # of the points that each day costs
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> "Row":
@@ -49,8 +55,14 @@ class Row:
 
     @property
     def total(self) -> int | float:
-        """All points together; what is still to be read counts nothing."""
-        return round(sum(answer.points or 0 for answer in self.questions.values()), 2)
+        """All points together less what being late costs; what is still to be read is 0."""
+        left = 1 - self.taken_off / 100
+        return round(left * sum(answer.points or 0 for answer in self.questions.values()), 2)
+
+    @property
+    def taken_off(self) -> int:
+        """How many per cent of the points being late costs."""
+        return min(100, self.late * self.percent)
 
     @property
     def is_open(self) -> bool:

@@ -42,6 +42,7 @@ LIMITS = {
     "result": 2 * MEGA,
 }
 STARTING = 60  # seconds until torch is imported, on a busy machine
+TRIES = 3  # of a question: as it stands, without loops, without assignments that call something
 USERS = 200_000  # users from here on own nothing on this machine
 
 
@@ -171,7 +172,7 @@ def received(
         env=settings,
         start_new_session=True,
     )
-    deadline = time.monotonic() + STARTING + questions * (limits["seconds"] + 2)
+    deadline = time.monotonic() + STARTING + questions * TRIES * (limits["seconds"] + 2)
     assert child.stdout is not None
     sent, fd = bytearray(), child.stdout.fileno()
     try:
@@ -199,7 +200,8 @@ def replies(sent: bytes) -> dict[str, Reply]:
             head = json.loads(stream.readline())
             note, results = content(stream.read(head["bytes"]))
             status, seconds = str(head["status"]), float(head["seconds"])
-            found[str(head["name"])] = Reply(status, seconds, note, results)
+            left = tuple(str(line)[:99] for line in head["left"][:5])
+            found[str(head["name"])] = Reply(status, seconds, note, results, left)
         except Exception:
             return found
 

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from attnbook.labs.grading import formats
+
 LARGEST = 20 << 20  # bytes of one submission
 IGNORED = re.compile(r"(^|/)(\.(?!\.)[^/]*|__MACOSX|__pycache__|Thumbs\.db)(/|$)")
 # What a platform puts in front, never what a student has called the file behind it.
 # Moodle: "Ada Lovelace_1234_assignsubmission_file_/lab.ipynb"; without folders: "…_file_lab.ipynb"
 MOODLE = re.compile(r"(?P<name>[^_]+)_(?P<id>\d+)_assignsubmission_")
 # Canvas: "lovelaceada_LATE_1234_567890_lab.ipynb"
-CANVAS = re.compile(r"(?P<name>[^_]+)(_LATE)?_(?P<id>\d+)_\d{3,}_")
+CANVAS = re.compile(r"(?P<name>[^_]+)(?P<late>_LATE)?_(?P<id>\d+)_\d{3,}_")
+A_ZIP = re.compile(r"(?<=\.zip)/", re.IGNORECASE)  # what follows is a name in somebody's own zip
 
 
 class Owner(NamedTuple):
@@ -34,11 +37,17 @@ class Submission:
     @property
     def owner(self) -> Owner:
         """Who handed it in, as far as the file's name tells."""
-        path = PurePosixPath(self.file)
+        path = PurePosixPath(A_ZIP.split(self.file)[0])
         for match in (*map(MOODLE.match, path.parts), CANVAS.match(path.name)):
             if match:
                 return Owner(match["name"].strip(), match["id"])
         return Owner(path.stem)
+
+    @property
+    def late(self) -> int:
+        """Days it came too late, as far as the name tells: Canvas writes LATE, and not how much."""
+        match = CANVAS.match(PurePosixPath(A_ZIP.split(self.file)[0]).name)
+        return int(match is not None and match["late"] is not None)
 
     @property
     def key(self) -> str:
@@ -48,7 +57,7 @@ class Submission:
 
 
 def collect(path: Path, leave_out: Iterable[Path] = ()) -> list[Submission]:
-    """All submissions in a folder or a zip, sorted by name. A zip is read, never unpacked.
+    """All submissions in a folder or a zip, sorted by name; notebooks in a zip of somebody's own.
 
     `leave_out`: files and folders that are no submissions, such as the tables of an earlier run.
     """
@@ -57,19 +66,37 @@ def collect(path: Path, leave_out: Iterable[Path] = ()) -> list[Submission]:
         files = sorted(p for p in path.rglob("*") if p.is_file() and not p.is_symlink())
         files = [p for p in files if not ours & {p.resolve(), *p.resolve().parents}]
         names = {p: p.relative_to(path).as_posix() for p in files}
-        return [from_file(p, name) for p, name in names.items() if not IGNORED.search(name)]
+        found = [from_file(p, name) for p, name in names.items() if not IGNORED.search(name)]
+        return [one for each in found for one in opened(each)]
     if zipfile.is_zipfile(path):
-        try:
-            archive = zipfile.ZipFile(path)
-        except Exception as error:
-            raise ValueError(f"{path} is a damaged zip: {error}") from None
-        with archive:
-            entries = sorted(archive.infolist(), key=lambda entry: entry.filename)
-            wanted = [e for e in entries if not e.is_dir() and not IGNORED.search(e.filename)]
-            return [from_zip(archive, entry) for entry in wanted]
+        return [one for each in in_zip(path) for one in opened(each)]
     if path.is_file():
         return [from_file(path, path.name)]
     raise ValueError(f"{path}: a folder, a zip or a notebook with submissions is needed")
+
+
+def in_zip(path: Path) -> list[Submission]:
+    """The files of a zip, which is read and never unpacked."""
+    try:
+        archive = zipfile.ZipFile(path)
+    except Exception as error:
+        raise ValueError(f"{path} is a damaged zip: {error}") from None
+    with archive:
+        entries = sorted(archive.infolist(), key=lambda entry: entry.filename)
+        wanted = [e for e in entries if not e.is_dir() and not IGNORED.search(e.filename)]
+        return [from_zip(archive, entry) for entry in wanted]
+
+
+def opened(submission: Submission) -> list[Submission]:
+    """The notebooks of a zip that somebody handed in; anything else as it is."""
+    found = formats.inside(submission.content or b"", IGNORED, LARGEST)
+    parts = [Submission(f"{zipped(submission.file)}/{name}", raw) for name, raw in found]
+    return parts or [submission]
+
+
+def zipped(file: str) -> str:
+    """The name of a file that is a zip, whatever it is called."""
+    return file if file.lower().endswith(".zip") else f"{file}.zip"
 
 
 def from_file(path: Path, name: str) -> Submission:

@@ -45,7 +45,8 @@ def answers(lab: Lab, rows: Iterable[Row], others: Iterable[Sequence[Cell]] = ()
                 text = row.answers[str(asked.number)].strip()
                 text = text if answer.read is None else answer.read
                 points = answer.points if answer.text == BY_HAND else None
-                lines.append([row.file, asked.name, points, asked.points, text, asked.rubric])
+                if points is not None or not blank(text):
+                    lines.append([row.file, asked.name, points, asked.points, text, asked.rubric])
     return table(COLUMNS, [*lines, *others])
 
 
@@ -96,6 +97,11 @@ def other(text: str, answer: str) -> bool:
     return re.sub("[^a-zA-Z0-9]", "", text) != re.sub("[^a-zA-Z0-9]", "", answer)
 
 
+def blank(text: str) -> bool:
+    """Has nobody written anything?"""
+    return not re.sub(r"\*Write your answer here.*?\*", "", text).strip()
+
+
 def take_over(lab: Lab, rows: Iterable[Row], path: Path) -> list[Sequence[Cell]]:
     """Points that a lecturer has written into the table of written answers. Blank answers get 0.
 
@@ -124,7 +130,7 @@ def take_one_over(row: Row, asked: Asked, line: Line | None, path: Path) -> None
         row.look_at([reason] if another else [])
     elif row.status == "error":
         return
-    elif not re.sub(r"\*Write your answer here.*?\*", "", text).strip():
+    elif blank(text):
         row.questions[asked.name] = Answer(0, row.reason or "not answered.")
     else:
         row.questions[asked.name] = Answer(None, "will be read by a person.")

@@ -8,6 +8,7 @@ import __future__
 
 import ast
 import json
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -15,60 +16,113 @@ import safetensors.torch
 import torch
 
 from attnbook.labs.inside import cells
-from attnbook.labs.inside.dependencies import binds, mentions
-from attnbook.labs.inside.fingerprints import arrays
+from attnbook.labs.inside.dependencies import binds, mentions, reached
+from attnbook.labs.inside.fingerprints import arrays, same
 
 Tensors: TypeAlias = Mapping[str, torch.Tensor]
 
 LONGEST = 20_000  # letters of a written answer
 LASTING = __future__.annotations.compiler_flag  # once imported, it holds for the whole notebook
+AGAIN = 1.0  # seconds that all cases may take if they are to be tried a second time
 
 
 def answer(question: Mapping[str, Any], tensors: Tensors, raw: bytes) -> bytes:
     """The reply to one question, as bytes."""
-    return written(question, raw) if "written" in question else code(question, tensors, raw)
+    if "written" in question:
+        return written(question, raw)
+    if "list" in question:
+        return listed(question, raw)
+    return code(question, tensors, raw)
 
 
 def written(question: Mapping[str, Any], raw: bytes) -> bytes:
-    """The written answers, or what is wrong with the file."""
+    """The written answers and why functions are missing, or what is wrong with the file.
+
+    No code of the student has run where this is said, so it is what the file says.
+    """
     try:
         pairs = cells.read(raw)
         tree, wrong = cells.statements(pairs)
     except Exception as error:
-        return json.dumps({"error": f"not a notebook ({type(error).__name__})"}).encode()
+        return json.dumps({"error": type(error).__name__}).encode()
     answers = {str(n): cells.answer(pairs, n)[:LONGEST] for n in question["written"]}
     note = {"answers": answers, "statements": len(tree), "broken": [text for _, text in wrong[:5]]}
-    note["students"] = cells.signed(tree)[:5]
+    missing = {name: cells.missing(tree, wrong, name) for name in question.get("functions", ())}
+    note |= {"students": cells.signed(tree)[:5], "missing": missing}
     return json.dumps(note).encode()
+
+
+def listed(question: Mapping[str, Any], raw: bytes) -> bytes:
+    """The lines that `question["list"]` leaves out, and where a person finds them. Nothing runs."""
+    part = belonging(question, raw)[0]
+    lines = [
+        f"`{plain(statement).splitlines()[0][:60]}` (cell {getattr(statement, 'cell', '?')})"
+        for statement in cells.left_out(part, question["list"] == "strict")
+    ]
+    return json.dumps(lines[:5]).encode()
+
+
+def belonging(
+    question: Mapping[str, Any], raw: bytes
+) -> tuple[list[ast.stmt], list[tuple[str, str]]]:
+    """What a question needs of the notebook, without the lab's own lines; the unreadable cells."""
+    tree, wrong = cells.statements(cells.read(raw))
+    shown = {text for text in question["given"] if cells.only_shows(text)}
+    part = cells.needed([s for s in tree if plain(s) not in shown], question["name"])
+    out = cells.left_out(part, question["left"] == "strict") if "left" in question else []
+    return [statement for statement in part if statement not in out], wrong
 
 
 def code(question: Mapping[str, Any], tensors: Tensors, raw: bytes) -> bytes:
     """Run the question's part of the notebook, then its function on every case."""
-    name = question["name"]
-    tree, wrong = cells.statements(cells.read(raw))
-    shown = {text for text in question["given"] if cells.only_shows(text)}
-    part = [s for s in cells.needed(tree, name) if plain(s) not in shown]
-    own = [statement for statement in part if name in binds(statement)]
-    if not own:
-        return reply({}, missing=cells.why_missing(wrong, name))
-    if all(map(cells.is_stub, own)):
-        return reply({}, missing="not yet implemented.")
-    names, trouble = executed(part)
+    name, banned = question["name"], question["banned"]
+    part, wrong = belonging(question, raw)
+    if cells.missing(part, wrong, name):
+        return reply({}, missing=True)
+    functions = {name, *question["others"]}
+    names, trouble = executed(part, functions, right_ones(question.get("right", {})))
     function: Any = names.get(name)
-    notes: list[str] = []
+    results, notes, seconds = tried(function, question["cases"], tensors)
+    note: dict[str, Any] = {"notes": notes, "trouble": trouble}
+    if seconds < AGAIN:
+        note["random"] = differs(function, question["cases"], tensors, results)
+    used = set(operations(function, arguments(question["cases"][0], tensors), banned))
+    written = [statement for statement in part if plain(statement) not in question["given"]]
+    used |= (mentions(written) | unused(part, banned)) & set(banned)
+    there = reached(part, name)
+    calls = [other for other in question["others"] if other in there]
+    return reply(results, used=sorted(used), calls=calls, **note)
+
+
+def tried(
+    function: Callable[..., Any], cases: Sequence[Sequence[Any]], tensors: Tensors
+) -> tuple[dict[str, torch.Tensor], list[str], float]:
+    """The results of all cases, what those that stopped said, and how many seconds it took."""
+    started, notes = time.monotonic(), []
     results: dict[str, torch.Tensor] = {}
-    for number, case in enumerate(question["cases"]):
+    for number, case in enumerate(cases):
         try:
             results |= as_tensors(number, function(*arguments(case, tensors)))
             notes.append("")
         except BaseException as error:
             notes.append(short(error))
-    used = set(operations(function, arguments(question["cases"][0], tensors), question["banned"]))
-    written = [statement for statement in part if plain(statement) not in question["given"]]
-    used |= (mentions(written) | unused(part, question["banned"])) & set(question["banned"])
-    there = set().union(*map(binds, part))
-    calls = [other for other in question["others"] if other in there]
-    return reply(results, notes=notes, trouble=trouble, used=sorted(used), calls=calls)
+    return results, notes, time.monotonic() - started
+
+
+def differs(
+    function: Callable[..., Any],
+    cases: Sequence[Sequence[Any]],
+    tensors: Tensors,
+    results: Mapping[str, torch.Tensor],
+) -> bool:
+    """Does the function answer otherwise when it is asked a second time?"""
+    again = tried(function, cases, tensors)[0]
+    return any(
+        name in again
+        and again[name].shape == result.shape
+        and not same((again[name].numpy(),), (result.numpy(),))
+        for name, result in results.items()
+    )
 
 
 def plain(statement: ast.stmt) -> str:
@@ -85,18 +139,37 @@ def unused(part: Sequence[ast.stmt], banned: Collection[str]) -> set[str]:
     return {rule for rule in banned if rule.startswith("without ") and rule[8:] not in there}
 
 
-def executed(part: Sequence[ast.stmt]) -> tuple[dict[str, Any], list[str]]:
-    """The names that the statements define, and what those that failed said."""
-    names: dict[str, Any] = {"__name__": "__main__"}
+def right_ones(sources: Mapping[str, str]) -> dict[str, Any]:
+    """Functions that take the place of the student's, each made of its own source."""
+    found: dict[str, Any] = {}
+    for name, source in sources.items():
+        names: dict[str, Any] = {"__name__": "__main__"}
+        exec(source, names)
+        found[name] = names[name]
+    return found
+
+
+def executed(
+    part: Sequence[ast.stmt], functions: Collection[str], right: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+    """The names that the statements define, and what those that failed said.
+
+    `functions` stay functions: `scores = scores(q, k)`, tried out below, is not the answer. Those
+    in `right` are these, whatever a statement says.
+    """
+    names: dict[str, Any] = {"__name__": "__main__", **right}
     trouble: list[str] = []
     flags = 0
     for statement in part:
+        before = {name: names[name] for name in functions if callable(names.get(name))}
         try:
             code = compile(ast.Module([statement], []), "notebook", "exec", flags)
             flags |= code.co_flags & LASTING
             exec(code, names)
         except BaseException as error:
-            trouble.append(f"line {statement.lineno} of its cell: {short(error)}")
+            trouble.append(short(error))
+        names |= {name: old for name, old in before.items() if not callable(names.get(name))}
+        names |= {name: right[name] for name in binds(statement) & set(right)}
     return names, trouble[:3]
 
 
@@ -106,7 +179,14 @@ def arguments(case: Sequence[Any], tensors: Tensors) -> list[Any]:
 
 
 def short(error: BaseException) -> str:
-    return f"{type(error).__name__}: {str(error)[:200]}"
+    """An error in a line: `ValueError (line 3 of attend): the message`; the line is the cell's."""
+    where, step = "", error.__traceback__
+    while step is not None:
+        if step.tb_frame.f_code.co_filename == "notebook":
+            place = step.tb_frame.f_code.co_name
+            where = f" (line {step.tb_lineno} of {'a cell' if place == '<module>' else place})"
+        step = step.tb_next
+    return f"{type(error).__name__}{where}: {str(error)[:200]}"
 
 
 def as_tensors(number: int, value: Any) -> dict[str, torch.Tensor]:

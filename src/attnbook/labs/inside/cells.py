@@ -12,7 +12,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from attnbook.labs.inside.dependencies import binds, called, sets, touches, uses
+from attnbook.labs.inside import scripts
+from attnbook.labs.inside.dependencies import DEFINES, binds, called, imported, sets, touches, uses
 
 Cells: TypeAlias = Sequence[tuple[str, str]]  # type and text of each
 
@@ -27,6 +28,8 @@ def read(raw: bytes) -> list[tuple[str, str]]:
         raw.decode("utf-8-sig", errors="strict") if b"\0" not in raw[:4] else raw.decode("utf-16")
     )
     notebook = json.loads(text)
+    if "script" in notebook:
+        return scripts.split(notebook["script"])
     cells = notebook.get("cells")
     if cells is None:  # format 3
         cells = [cell for sheet in notebook["worksheets"] for cell in sheet["cells"]]
@@ -40,12 +43,16 @@ def read(raw: bytes) -> list[tuple[str, str]]:
 
 def statements(pairs: Cells) -> tuple[list[ast.stmt], list[tuple[str, str]]]:
     """All statements of all code cells that are Python, and what was wrong with the others."""
-    found, wrong = [], []
-    for kind, source in pairs:
+    found: list[ast.stmt] = []
+    wrong = []
+    for number, (kind, source) in enumerate(pairs, start=1):
         if kind != "code":
             continue
         try:
-            found += parsed(source)
+            part = parsed(source)
+            for statement in part:
+                statement.cell = number  # type: ignore[attr-defined]  # where a person finds it
+            found += part
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             wrong.append((source, f"{type(error).__name__}: {error}"))
     return found, wrong
@@ -64,7 +71,10 @@ def needed(tree: Sequence[ast.stmt], name: str) -> list[ast.stmt]:
     """The statements that the function `name` needs, itself included, in their order."""
     tree = [s for s in tree if not is_stub(s) or not others(tree, s)]
     setting = {s.name: sets(s) for s in tree if isinstance(s, ast.FunctionDef)}
-    bound = [touches(s).union(*(setting.get(name, ()) for name in called(s))) for s in tree]
+    modules = imported(tree)
+    bound = [
+        touches(s, modules).union(*(setting.get(name, ()) for name in called(s))) for s in tree
+    ]
     wanted = {name}
     chosen: set[int] = set()
     while True:
@@ -85,6 +95,18 @@ def is_general(statement: ast.stmt) -> bool:
     if not isinstance(statement, ast.ImportFrom):
         return False
     return statement.names[0].name == "*" or statement.module == "__future__"
+
+
+def left_out(part: Iterable[ast.stmt], strict: bool) -> list[ast.stmt]:
+    """What does more than define something: loops, calls; if `strict`, assignments that call."""
+    plain = DEFINES | ast.Import | ast.ImportFrom
+    values = ast.Assign | ast.AnnAssign
+    return [
+        statement
+        for statement in part
+        if not isinstance(statement, plain)
+        and (not isinstance(statement, values) or (strict and bool(called(statement))))
+    ]
 
 
 def only_shows(text: str) -> bool:
@@ -124,6 +146,14 @@ def signed(statements: Iterable[ast.stmt]) -> list[str]:
     names = [call.args[0] for call in calls if getattr(call.func, "id", "") == "check_for"]
     texts = [name.value for name in names if isinstance(name, ast.Constant)]
     return list(dict.fromkeys(text[:60] for text in texts if isinstance(text, str)))
+
+
+def missing(tree: Sequence[ast.stmt], wrong: Iterable[tuple[str, str]], name: str) -> str:
+    """A sentence when no statement gives the function of this name, or nothing but a stub."""
+    own = [statement for statement in tree if name in binds(statement)]
+    if not own:
+        return why_missing(wrong, name)
+    return "not yet implemented." if all(map(is_stub, own)) else ""
 
 
 def why_missing(wrong: Iterable[tuple[str, str]], name: str) -> str:

@@ -67,11 +67,16 @@ def fingerprint(result: Outcome) -> Fingerprint:
     if isinstance(result, str) or sum(part.size for part in result) > LARGEST:
         return []
     shapes = str([(part.shape, part.dtype.name) for part in result])
-    flat = np.concatenate([part.astype(np.float64).ravel() for part in result] or [np.zeros(0)])
-    # Nothing may hide in a sum: what is not a number counts as one that no result contains.
-    flat = np.nan_to_num(flat, nan=7.25, posinf=11.5, neginf=-13.75)
+    flat = flattened(result)
     sums = (signs(flat.size) * flat).sum(1)
     return [zlib.crc32(shapes.encode()), *(float(f"{number:.6g}") for number in sums)]
+
+
+def flattened(result: Result) -> np.ndarray:
+    """All numbers in a row. What is not a number counts as one that no result contains: nothing
+    may hide in a sum."""
+    flat = np.concatenate([part.astype(np.float64).ravel() for part in result] or [np.zeros(0)])
+    return np.nan_to_num(flat, nan=7.25, posinf=11.5, neginf=-13.75)
 
 
 def signs(size: int) -> np.ndarray:
@@ -81,8 +86,20 @@ def signs(size: int) -> np.ndarray:
     return 1 - 2.0 * spread[:, :size]
 
 
-def alike(one: Fingerprint, other: Fingerprint) -> bool:
-    """Do two fingerprints belong to results that are equal up to rounding?"""
+def alike(one: Fingerprint, other: Fingerprint, slack: float = 0.0) -> bool:
+    """Do two fingerprints belong to results that are equal up to rounding?
+
+    `slack` is how far the sums may be apart besides, for results rounded more coarsely.
+    """
     if len(one) != len(other) or one[:1] != other[:1]:
         return False
-    return bool(np.allclose(one[1:], other[1:], rtol=1e-3, atol=2e-3))
+    return bool(np.allclose(one[1:], other[1:], rtol=1e-3, atol=2e-3 + slack))
+
+
+def near(result: Result, right: Fingerprint) -> bool:
+    """Is this the result with that fingerprint, each number up to one in a thousand?
+
+    Errors of that size, each with a sign, add up to about as much of the length of them all.
+    """
+    slack = float(CLOSE["rtol"] * np.linalg.norm(flattened(result)))
+    return alike(fingerprint(result), right, slack)

@@ -1,0 +1,66 @@
+"""What is handed in instead of a notebook: scripts and zips are read, the rest is told plainly."""
+
+import io
+import json
+import re
+import zipfile
+from collections.abc import Sequence
+
+ITSELF = (
+    "hand in the notebook itself, the file that ends in .ipynb (in Colab: File, Download, "
+    "Download .ipynb)"
+)
+KINDS = {
+    rb"%PDF": "it is a PDF",
+    rb"\x89PNG|\xff\xd8\xff|GIF8": "it is a picture",
+    rb"PK\x03\x04(?=.*(word/|content\.xml))": "it is a document of a word processor",
+    rb"PK": "it is a zip without a notebook in it",
+    rb"Rar!|7z\xbc\xaf": "it is an archive that is no zip",
+    rb"\s*<": "it is a web page",
+    rb"\s*\{": "it is a notebook that is damaged, of which a part is missing perhaps",
+}
+MOST = 20  # files of one zip
+
+
+def for_the_sandbox(file: str, raw: bytes) -> bytes:
+    """A notebook as it is; a script as JSON that says that it is one."""
+    if not file.lower().endswith(".py"):
+        return raw
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = raw.decode("latin-1")
+    return json.dumps({"script": text}).encode()
+
+
+def why_none(raw: bytes) -> str:
+    """Why a file cannot be graded, in words that a student understands."""
+    for pattern, words in KINDS.items():
+        if re.match(pattern, raw[:100_000], re.DOTALL):
+            return f"{words}; {ITSELF}."
+    return f"it is not a notebook; {ITSELF}."
+
+
+def inside(raw: bytes, ignored: re.Pattern[str], largest: int) -> Sequence[tuple[str, bytes]]:
+    """The notebooks in a zip by their names, or the scripts if it has no notebook."""
+    if not raw.startswith(b"PK\x03\x04"):
+        return []
+    try:
+        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+            names = [name for name in archive.namelist() if not ignored.search(name)]
+            for suffix in (".ipynb", ".py"):
+                wanted = [name for name in names if name.lower().endswith(suffix)]
+                if wanted:
+                    return [(name, read(archive, name, largest)) for name in wanted[:MOST]]
+    except Exception:  # a password, a damaged file: zipfile and what unpacks have many errors
+        return []
+    return []
+
+
+def read(archive: zipfile.ZipFile, name: str, largest: int) -> bytes:
+    """No more than a submission may have, whatever the archive says of its size."""
+    with archive.open(name) as file:
+        content = file.read(largest + 1)
+    if len(content) > largest:
+        raise ValueError("too large")
+    return content

@@ -1,0 +1,200 @@
+"""A class as a lecturer has it: who is missing or late, what was decided, and the page of all."""
+
+import csv
+import io
+import json
+import re
+import zipfile
+
+import pytest
+
+from attnbook.labs.grading import by_hand, formats, report, roster, submissions
+from attnbook.labs.grading.row import Answer, Row
+from attnbook.labs.grading.submissions import Owner, Submission
+from attnbook.labs.inside import cells
+
+NOTEBOOK = json.dumps({"cells": [{"cell_type": "code", "source": "a = 1"}]}).encode()
+
+
+def rows_of(path):
+    return list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline="")))
+
+
+def row_of(lab, file, points, status="graded", mistakes=()):
+    """A row with these points for `scores` and all others."""
+    questions = {asked.name: Answer(asked.points, "") for asked in lab.asked}
+    questions["scores"] = Answer(points, "scores not divided by √D", list(mistakes))
+    return Row(file, status=status, questions=questions)
+
+
+def zipped(**files):
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, raw in files.items():
+            archive.writestr(name.replace("__", "/").replace("DOT", "."), raw)
+    return content.getvalue()
+
+
+PEOPLE = {name: Owner("", str(n)) for n, name in enumerate(["ada", "bob", "eve", "joe"], 101)}
+
+
+def test_who_is_missing_is_asked_by_number_and_unreadable_files_stand_apart(lab):
+    files = ["Ada_101_assignsubmission_file_/a.ipynb", "Bob_102_assignsubmission_file_/b.ipynb"]
+    files += ["Eve_103_assignsubmission_file_/e.pdf"]
+    found = [row_of(lab, file, 2) for file in files]
+    found[2].status = "not a notebook"
+    given = [Submission(file, b"") for file in files]
+    absent = roster.compare(found, given, PEOPLE)
+    assert (absent.nothing, absent.unreadable) == (["joe"], ["eve"])
+    assert [row.review for row in found] == [[], [], []]  # nobody got a copy of his own
+
+
+def test_who_does_not_say_whose_copy_it_is_stands_out_only_where_others_do(lab):
+    files = [f"A_{n}_assignsubmission_file_/a.ipynb" for n in (101, 102, 103)]
+    found = [row_of(lab, file, 2) for file in files]
+    found[0].student, found[1].student = "ada", "bob"
+    roster.compare(found, [Submission(file, b"") for file in files], PEOPLE)
+    assert [len(row.review) for row in found] == [0, 0, 1]
+
+
+def test_notebooks_in_a_zip_of_one_s_own_are_found(tmp_path):
+    inner = zipped(lab__aDOTipynb=NOTEBOOK, notesDOTtxt=b"x")
+    outer = {"Ada_101_assignsubmission_file_/mine.zip": inner, "x_LATE_9_12345_b.zip": inner}
+    outer |= {"only.zip": zipped(aDOTtxt=b"hello"), "c.ipynb": NOTEBOOK}
+    path = tmp_path / "class.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, raw in outer.items():
+            archive.writestr(name, raw)
+    found = {one.file: one for one in submissions.collect(path)}
+    ada = found["Ada_101_assignsubmission_file_/mine.zip/lab/a.ipynb"]
+    late = found["x_LATE_9_12345_b.zip/lab/a.ipynb"]
+    assert ada.content == NOTEBOOK and ada.owner == ("Ada", "101") and ada.late == 0
+    assert late.owner == ("x", "9") and late.late == 1
+    assert set(found) == {ada.file, late.file, "only.zip", "c.ipynb"}
+    assert "a zip without a notebook" in formats.why_none(found["only.zip"].content)
+
+
+SCRIPTS = {
+    "Colab": (
+        '# -*- coding: utf-8 -*-\n"""lab\n\nmade by Colab\n"""\n\n# !pip install x\nimport torch'
+        '\n\ndef scores(q, k):\n    """Words."""\n\n    return q\n\ncheck("scores", scores)\n\n'
+        '"""## Question 7 · scale (2 points)\n\nVariances add.\n"""\n'
+    ),
+    "Jupyter": (
+        "#!/usr/bin/env python\n# coding: utf-8\n\n# # Lab\n\n# In[1]:\n\n\nimport torch\n"
+        "\n\n# In[2]:\n\n\ndef scores(q, k):\n    return q\n\n\n# ## Question 7 · scale (2 points)"
+        "\n# \n# Variances add."
+        "\n\n# In[ ]:\n"
+    ),
+    "an editor": "# %%\nimport torch\n# %%\ndef scores(q, k):\n    return q\n# %% [markdown]\n"
+    "# ## Question 7 · scale (2 points)\n# Variances add.\n",
+    "a broken one": "import torch\n\ndef scores(q, k):\n    return q\n\ndef softmax(x:\n    return"
+    " x\n\n"
+    "# ## Question 7 · scale (2 points)\n# Variances add.\n",
+}
+
+
+@pytest.mark.parametrize("kind", SCRIPTS)
+def test_a_script_is_read_as_the_notebook_it_was(kind):
+    raw = formats.for_the_sandbox("lab.PY", SCRIPTS[kind].encode())
+    pairs = cells.read(raw)
+    tree, _ = cells.statements(pairs)
+    assert [s.name for s in cells.needed(tree, "scores")] == ["scores"]
+    assert cells.missing(tree, [], "scores") == "" and cells.answer(pairs, 7).endswith("add.")
+
+
+def test_a_script_is_graded(grade):
+    row = grade(b"def scores(q, k):\n    return q @ k.mT / q.shape[-1] ** 0.5\n", "Ada.py")
+    assert row.questions["scores"].points == 2
+
+
+@pytest.mark.parametrize(
+    "raw,words",
+    [
+        (b"%PDF-1.7", "a PDF"),
+        (b'{"cells": [', "damaged"),
+        (b"<!doctype html>", "a web page"),
+        (zipped(word__documentDOTxml=b""), "a document of a word processor"),
+        (b"my answers are in the mail", "not a notebook"),
+    ],
+)
+def test_what_cannot_be_read_is_said_in_plain_words(raw, words):
+    text = formats.why_none(raw)
+    assert words in text and "ends in .ipynb" in text and "Error" not in text
+
+
+@pytest.fixture
+def class_of_two(lab, tmp_path):
+    """Two files of a class, reported with what a day late costs."""
+
+    def again(percent=0, raw=b"first"):
+        files = ["ada_LATE_101_98765_a.ipynb", "bob_102_98766_b.ipynb"]
+        given = [Submission(file, raw) for file in files]
+        found = [row_of(lab, file, 1, mistakes=["unscaled"]) for file in files]
+        for row in found:
+            row.answers = {"7": "So.", "8": ""}
+        roster.compare(found, given)
+        by_hand.days_late(given, found, percent)
+        strange = report.write(lab, given, found, tmp_path / "grades.csv")
+        return rows_of(tmp_path / "grades.csv"), strange
+
+    return again, tmp_path / "grades" / "by-hand.csv"
+
+
+def test_being_late_costs_what_the_lecturer_says(class_of_two):
+    again, table = class_of_two
+    ada, bob = again()[0]
+    assert (ada["late"], bob["late"], ada["points"]) == ("1", "0", bob["points"])
+    ada, bob = again(10)[0]
+    assert float(ada["points"]) == pytest.approx(0.9 * float(bob["points"]))
+    table.write_text("file,question,points,why\nada_LATE_101_98765_a.ipynb,late,3,ill\n")
+    assert again(10)[0][0]["% off"] == "30" and again(40)[0][0]["points"] == "0"
+
+
+def test_points_set_by_hand_survive_and_a_new_file_is_pointed_out(class_of_two):
+    again, table = class_of_two
+    again()
+    assert table.read_text(encoding="utf-8-sig").startswith("file,question,points,why")
+    line = "bob_102_98766_b.ipynb,scores,2,it is right\nnobody.ipynb,1,2,\n"
+    table.write_text(f"file,question,points,why\n{line}")
+    for _ in range(2):
+        (_, bob), strange = again()
+        assert bob["scores"] == "2" and bob["review"] == "" and len(strange) == 1
+    (_, bob), _ = again(raw=b"second")
+    assert bob["scores"] == "2" and "set by hand for an earlier file" in bob["review"]
+    assert rows_of(table)[1]["file"] == "nobody.ipynb"
+
+
+@pytest.mark.parametrize(
+    "line,words",
+    [
+        ("sores,1,", "there is no question 'sores'; there are scores, "),
+        ("scores,3,", "'3' is not a number of points from 0 to 2"),
+        ("late,soon,", "'soon' is no number of days"),
+    ],
+)
+def test_a_decision_that_is_none_is_refused(line, words, class_of_two):
+    again, table = class_of_two
+    again()
+    table.write_text(f"file,question,points,why\nbob_102_98766_b.ipynb,{line}\n")
+    with pytest.raises(ValueError, match=re.escape(words)):
+        again()
+
+
+def test_unanswered_questions_are_not_among_those_to_read(class_of_two):
+    again, table = class_of_two
+    again()
+    lines = rows_of(table.with_name("written.csv"))
+    assert [line["question"] for line in lines] == ["scale", "scale"]
+
+
+def test_the_page_of_the_class_has_what_a_lecturer_asks_for(class_of_two):
+    again, table = class_of_two
+    again()
+    page = table.parents[1] / "grades.html"
+    text = page.read_text(encoding="utf-8")
+    assert "2 files of 2 people" in text and "<svg" in text and "1 came late" in text
+    assert "<td>2</td><td>scores not divided by √D</td>" in text
+    assert "<h2>Who needs a look</h2><p>Nobody.</p>" in text and "hand-in" not in text
+    again(raw=b"second")
+    assert "2 handed in more than once" in page.read_text(encoding="utf-8")

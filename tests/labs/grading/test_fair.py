@@ -1,0 +1,146 @@
+"""What a student tried out costs no points, what is said is true, and no hidden number gets out."""
+
+import textwrap
+
+import nbformat
+import pytest
+
+from attnbook.labs.inside import cells
+from attnbook.labs.inside.dependencies import reached
+
+SCORES = "def scores(q, k):\n    return q @ k.mT / q.shape[-1] ** 0.5\n"
+WRONG = "def scores(q, k):\n    return q @ k.mT\n"
+ATTEND = """
+def attend(q, k, v, mask=None):
+    x = scores(q, k)
+    if mask is None:
+        mask = torch.ones(x.shape[-2:], dtype=torch.bool)
+    a = x.masked_fill(~mask, -1e30)
+    a = (a - a.amax(-1, keepdim=True)).exp() * mask
+    weights = a / a.sum(-1, keepdim=True).clamp(min=1e-30)
+    return weights @ v, weights
+"""
+ALONE = ATTEND.replace("scores(q, k)", "q @ k.mT / q.shape[-1] ** 0.5")
+
+
+def needs(name, *codes):
+    """The statements that a function needs, in the text they have."""
+    tree = cells.statements([("code", textwrap.dedent(code)) for code in codes])[0]
+    return [statement.cell for statement in cells.needed(tree, name)]
+
+
+@pytest.mark.parametrize(
+    "tried",
+    [
+        "while True:\n    a = torch.randn(3, 3)",
+        "for n in range(100):\n    t = torch.randn(5)\n    time.sleep(0.5)",
+        "a = [torch.randn(9) for _ in range(10**9)]",
+        "x, weights = torch.rand(2, 5), 3",
+        "torch.save({}, 'mine.pt')",
+    ],
+)
+def test_a_call_of_a_module_s_function_is_no_change_of_it(tried):
+    assert needs("attend", "import torch, time", tried, SCORES, ATTEND) == [1, 3, 4]
+
+
+@pytest.mark.parametrize(
+    "used",
+    [
+        "torch.set_default_dtype(torch.float64)",
+        "torch.manual_seed(0)",
+        "torch.nn.init.normal_(table)",
+        "table += 1",
+        "table[0] = 2",
+    ],
+)
+def test_what_sets_or_changes_something_that_is_used_comes_along(used):
+    code = "def f(x):\n    return x @ table + torch.randn(1)"
+    assert needs("f", "import torch", "table = torch.ones(3)", used, code) == [1, 2, 3, 4]
+
+
+def test_a_function_stands_on_what_it_calls_and_not_on_what_was_tried_out():
+    codes = [SCORES, "def helper(q): return scores(q, q)", "def f(q):\n    x = 3\n    return q * x"]
+    tree = cells.statements([("code", code) for code in [*codes, "f = helper", "x = scores(1, 2)"]])
+    assert "scores" not in reached(tree[0], "f") and "scores" in reached(tree[0], "helper")
+
+
+def handed_in(hand_in, answers, *tried):
+    """A submission with cells of the student's own behind all others."""
+    notebook = nbformat.reads(hand_in(answers).decode(), as_version=4)
+    notebook.cells += [nbformat.v4.new_code_cell(code) for code in tried]
+    return nbformat.writes(notebook).encode()
+
+
+def test_an_own_experiment_without_end_costs_nothing_and_is_named(grade, hand_in):
+    """The second loop sets what `scores` uses, so it is needed, until the time is up."""
+    loop = "while True:\n    a = torch.randn(3, 3)"
+    needed = "for seed in range(10**9):\n    torch.manual_seed(seed)"
+    mine = "scores = scores(torch.ones(2, 3), torch.ones(4, 3))"
+    row = grade(handed_in(hand_in, {"scores": SCORES}, loop, mine))
+    assert row.questions["scores"].points == 2 and row.status == "graded"
+    code = SCORES.replace("q @ k.mT", "torch.matmul(q, k.mT)")
+    row = grade(handed_in(hand_in, {"scores": code}, needed))
+    assert row.questions["scores"].points == 2
+    (note,) = [note for note in row.notes if note.startswith("scores")]
+    assert "graded without `for seed in range(10 ** 9):` (cell" in note and row.review == []
+
+
+def test_an_endless_function_is_said_to_be_one(grade, hand_in):
+    row = grade(hand_in({"scores": "def scores(q, k):\n    while True: pass"}))
+    assert row.questions["scores"].text == "it takes too long; is there an endless loop?"
+
+
+def test_following_through_has_its_points_and_own_mistakes_do_not(grade, hand_in):
+    right = grade(hand_in({"scores": WRONG, "attend": ATTEND}))
+    assert right.questions["scores"].points == 0
+    assert right.questions["attend"].points == 4
+    assert "with a right version of scores, which it calls" in right.questions["attend"].text
+    late = ATTEND.replace("x.masked_fill(~mask, -1e30)", "x").replace(" / a.sum", " + 0 * a.sum")
+    both = grade(hand_in({"scores": WRONG, "attend": late})).questions["attend"]
+    assert both.points < 4 and "Tried with a right version of scores" in both.text
+    alone = ALONE.replace("** 0.5", "** 1")
+    own = grade(hand_in({"scores": WRONG, "attend": alone})).questions["attend"]
+    assert own.points == 0 and "It calls" not in own.text
+
+
+def test_no_hidden_number_leaves_with_a_message(grade, hand_in):
+    say = "def scores(q, k):\n    raise ValueError(str(q.tolist()))"
+    kind = "def softmax(x):\n    raise type('V' + str(x[0, 0]), (Exception,), {})('0.123')"
+    name = "def masked_softmax(x, mask):\n    raise NameError(f\"name '{str(x.sum())[7:12]}' is\")"
+    forged = """
+    def causal_mask(Tq, Tk):
+        import os
+        for fd in range(3, 32):
+            try: os.write(fd, b'{"missing": "0.77 0.78 0.79"}\\n')
+            except OSError: pass
+        os._exit(0)
+    """
+    answers = {"scores": say, "softmax": kind, "masked_softmax": name, "causal_mask": forged}
+    row = grade(hand_in(answers, "import torch"))
+    said = {name: row.questions[name].text for name in answers}
+    assert said["scores"].endswith("it stopped with ValueError in line 2 of scores.")
+    assert said["softmax"].endswith("it stopped with an error.")
+    assert not [text for text in said.values() if "0." in text or "tensor" in text], said
+
+
+def test_errors_in_grading_say_line_and_hint(grade, hand_in):
+    turned = "def scores(q, k):\n    return q @ k / q.shape[-1] ** 0.5"
+    summed = (
+        "def softmax(x):\n    e = (x - x.amax(-1, keepdim=True)).exp()\n    return e / e.sum(-1)"
+    )
+    unknown = "def causal_mask(Tq, Tk):\n    return helper(Tq, Tk)"
+    nothing = "def reverse(x):\n    x.flip(0)"
+    answers = {"scores": turned, "softmax": summed, "causal_mask": unknown, "reverse": nothing}
+    row = grade(hand_in(answers))
+    said = {name: row.questions[name].text for name in answers}
+    assert "RuntimeError in line 2 of scores" in said["scores"]
+    assert "must be transposed" in said["scores"]
+    assert "keepdim=True" in said["softmax"]
+    assert "NameError in line 2 of causal_mask (about helper)" in said["causal_mask"]
+    assert "is a `return` missing?" in said["reverse"]
+
+
+def test_an_answer_by_chance_is_said_to_be_one(grade, hand_in):
+    code = "def scores(q, k):\n    return torch.dropout(q @ k.mT / q.shape[-1] ** 0.5, 0.5, True)"
+    answer = grade(hand_in({"scores": code})).questions["scores"]
+    assert answer.mistakes == ["random"] and "is there dropout in it" in answer.text
