@@ -86,14 +86,20 @@ def label(x: float, y: float, number: int) -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle">{number}</text>'
 
 
+def named(row: Row, names: dict[int, str]) -> str:
+    """Whose file it is, and what it is called where that says more."""
+    name, file = names[id(row)], row.file.rsplit("/", 1)[-1]
+    return name if file.startswith(name) else f"{name} ({file})"
+
+
 def to_look_at(rows: Sequence[Row], names: dict[int, str]) -> str:
     """Files at which a person must decide something, and what."""
     lines = []
     for row in rows:
         why = [*row.review, *([row.reason] if row.status in ("incomplete", "error") else [])]
         if why:
-            lines.append((names[id(row)], row.file, "; ".join(dict.fromkeys(why))))
-    found = table(["Who", "File", "Why"], lines) if lines else "<p>Nobody.</p>"
+            lines.append((named(row, names), "; ".join(dict.fromkeys(why))))
+    found = table(["Who", "Why"], lines) if lines else "<p>Nobody.</p>"
     return f"<h2>Who needs a look</h2>{found}"
 
 
@@ -108,10 +114,8 @@ def who_is_absent(absent: Absent) -> str:
 
 def unread(rows: Sequence[Row], names: dict[int, str]) -> str:
     """Files that are no notebooks, and what they are."""
-    lines = [(names[id(row)], row.file, row.reason) for row in rows if row.status in NO_NOTEBOOK]
-    return f"<h2>Files that are no notebook</h2>{table(['Who', 'File', 'Why'], lines)}" * bool(
-        lines
-    )
+    lines = [(named(row, names), row.reason) for row in rows if row.status in NO_NOTEBOOK]
+    return f"<h2>Files that are no notebook</h2>{table(['Who', 'Why'], lines)}" * bool(lines)
 
 
 KEY = (

@@ -15,7 +15,8 @@ td, th { text-align: left; vertical-align: top; padding: .3rem .6rem .3rem 0;
   border-bottom: 1px solid var(--line) }
 table { border-collapse: collapse; width: 100% }
 p, td, li { overflow-wrap: anywhere }
-.count td:first-child { width: 2rem }
+td:first-child { min-width: 6.5rem }
+.count td:first-child { width: 2rem; min-width: 0 }
 .soft { color: var(--soft) }
 .bar { display: flex; height: .8rem; margin: .3rem 0; border-radius: 3px; overflow: hidden;
   background: var(--none) }
@@ -24,7 +25,7 @@ p, td, li { overflow-wrap: anywhere }
 .none { background: var(--none) }
 .key i { display: inline-block; width: .8rem; height: .8rem; border-radius: 3px;
   margin: 0 .3rem 0 .8rem; vertical-align: -.1rem }
-svg { width: 100%; height: auto; font-size: 13px; fill: currentColor }
+svg { width: 100%; max-width: 32rem; height: auto; font-size: 13px; fill: currentColor }
 svg rect { fill: var(--full) }
 svg line { stroke: var(--soft) }
 summary { cursor: pointer }
