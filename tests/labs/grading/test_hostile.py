@@ -72,7 +72,7 @@ def test_patches_change_nothing(name, grade, hand_in):
     assert points(grade(hand_in(WRONG, before)))["scores"] == 0
 
 
-def test_nothing_but_tmp_can_be_written_and_nobody_looked_into(walls, grade, hand_in):
+def test_nothing_but_tmp_can_be_written_and_nobody_looked_into(walls, grader, box, hand_in):
     """A folder in memory without a limit would be the whole machine's memory."""
     code = """
     def scores(q, k):
@@ -82,8 +82,9 @@ def test_nothing_but_tmp_can_be_written_and_nobody_looked_into(walls, grade, han
         raise ValueError(f"{free} {'child.main()' in first[3]} {os.listdir('/box')}")
     """
     if walls:
-        text = grade(hand_in({"scores": code}, "import os")).questions["scores"].text
-        assert text.endswith("ValueError: ['/tmp'] True ['attnbook']")
+        raw = hand_in({"scores": code}, "import os")
+        reply = sandbox.run(grader.job, grader.arguments, raw, box, walls)["scores"]
+        assert reply.lines("notes")[0].endswith(": ['/tmp'] True ['attnbook']")
 
 
 def test_forged_frames_are_read_in_time_and_as_text():

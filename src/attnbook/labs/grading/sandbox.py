@@ -200,7 +200,7 @@ def replies(sent: bytes) -> dict[str, Reply]:
             head = json.loads(stream.readline())
             note, results = content(stream.read(head["bytes"]))
             status, seconds = str(head["status"]), float(head["seconds"])
-            left = tuple(str(line)[:99] for line in head["left"][:5])
+            left = tuple(str(line)[:99] for line in head.get("left", [])[:5])
             found[str(head["name"])] = Reply(status, seconds, note, results, left)
         except Exception:
             return found
