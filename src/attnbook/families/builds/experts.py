@@ -128,33 +128,33 @@ def build_olmoe(config: Config) -> nn.Module:
     return mixtures.olmoe(rotate=rotate, **sizes)
 
 
+def llama4_kinds(config: Config, depth: int) -> list[tuple[bool, bool]]:
+    """Of each block: does it see its chunk alone, and has it a mixture?"""
+    every, step = config.get("no_rope_layer_interval", 4), config["interleave_moe_layer_step"]
+    turned = config.get("no_rope_layers") or [(i + 1) % every for i in range(depth)]
+    kinds = ["chunked_attention" if turns else "full_attention" for turns in turned]
+    only(config, "layer_types", kinds, None)
+    sparse = config.get("moe_layers")
+    sparse = range(step - 1, depth, step) if sparse is None else sparse
+    return [(bool(turns), i in sparse) for i, turns in enumerate(turned)]
+
+
 def build_llama4(config: Config) -> nn.Module:
     sizes = of_llama(config)
     only(config, "attention_bias", False)
     only(config, "tie_word_embeddings", False)
-    depth, hidden, step = (
-        sizes.pop("depth"),
-        sizes.pop("hidden"),
-        config["interleave_moe_layer_step"],
-    )
+    kinds, D = llama4_kinds(config, sizes.pop("depth")), config["head_dim"]
+    turn, warm, tuned = rotation(config, D, pairs=neighbours), None, "attn_temperature_tuning"
+    if config.get(tuned, True):
+        warm = Tempered(config.get("floor_scale", 8192), float(config.get("attn_scale", 0.1)))
     del sizes["tie"]
-    near = config.get("no_rope_layers") or [(i + 1) % 4 for i in range(depth)]
-    near = [bool(turned) for turned in near]
-    kinds = ["chunked_attention" if is_near else "full_attention" for is_near in near]
-    only(config, "layer_types", kinds, None)
-    sparse = config.get("moe_layers")
-    sparse = range(step - 1, depth, step) if sparse is None else sparse
-    D = head_width(config, sizes["width"], sizes["heads"])
-    warm = None
-    if config.get("attn_temperature_tuning", True):
-        warm = Tempered(int(config.get("floor_scale", 8192)), config.get("attn_scale", 0.1))
     return mixtures.llama4(
         D=D,
-        hidden=(config["intermediate_size_mlp"], hidden),
+        hidden=(config["intermediate_size_mlp"], sizes.pop("hidden")),
         experts=tuple(read(config, "num_local_experts", "num_experts_per_tok")),
-        kinds=[(is_near, i in sparse) for i, is_near in enumerate(near)],
+        kinds=kinds,
         chunk=config["attention_chunk_size"],
-        rotations=(rotation(config, D, pairs=neighbours), warm),
+        rotations=(turn, warm),
         qk_norm=config.get("use_qk_norm", True),
         **sizes,
     )
