@@ -131,8 +131,9 @@ def test_replicas_send_the_gradients_twice_and_shards_the_weights_as_well():
     batch = Batch(4 * 1024, 128, recompute=False)
     N = SMALL.parameters - SMALL.width  # without the last norm
     whole = {stage: sent(SMALL, Layout(8, shard=stage), batch).data for stage in range(4)}
-    assert whole[0] == whole[1] == whole[2] == pytest.approx(2 * 7 / 8 * N * 2)
-    assert whole[3] == pytest.approx(7 / 8 * N * 2 * (1 + 2 * 4))  # 4 micro-batches
+    assert whole[0] == whole[1] == pytest.approx(2 * 7 / 8 * N * 2)
+    assert whole[2] == pytest.approx(7 / 8 * N * 2 * (4 + 1))  # 4 micro-batches
+    assert whole[3] == pytest.approx(7 / 8 * N * 2 * (4 + 2 * 4))
     assert sent(SMALL, Layout(), batch).total == 0
 
 

@@ -18,7 +18,7 @@ from attnbook import cli
 from attnbook.data.text import consecutive
 from attnbook.models import book_lm, load
 from attnbook.train import token_loss, train
-from attnbook.trainer import checkpoints, jobs, log
+from attnbook.trainer import checkpoints, jobs, log, loop
 from attnbook.trainer.batches import Batches, check_shares
 from attnbook.trainer.corpus import prepare
 from attnbook.trainer.loop import CHECKED, Training, optimizer_of, rate
@@ -145,14 +145,18 @@ def test_accumulating_changes_the_memory_and_not_the_numbers(words, tmp_path):
     assert all(other[step] == pytest.approx(one[step], abs=2e-6) for step in one)
 
 
-def test_minutes_end_a_run_and_a_longer_one_goes_on(words, tmp_path):
-    assert cli.main(words(minutes=0.004, schedule="trapezoid")) == 0
-    first = max(numbers(tmp_path / "run"))
-    more = ["train", "lm", "--resume", "--minutes", "0.008", "--out", str(tmp_path / "run")]
+def test_minutes_end_a_run_and_a_longer_one_goes_on(words, tmp_path, monkeypatch):
+    """A step takes an eighth of a second by this clock, which is read before and after it."""
+    ticks = itertools.count()
+    clock = types.SimpleNamespace(perf_counter=lambda: next(ticks) / 8)
+    monkeypatch.setattr(loop, "time", clock)
+    assert cli.main(words(minutes=0.025, schedule="trapezoid", warmup=0)) == 0
+    rates = list(numbers(tmp_path / "run", "lr").values())
+    assert len(rates) == 12 and rates[:9] == [0.01] * 9
+    assert rates[9] > rates[10] > rates[11] > 0  # the last fifth falls
+    more = ["train", "lm", "--resume", "--minutes", "0.0375", "--out", str(tmp_path / "run")]
     assert cli.main(more) == 0
-    assert max(numbers(tmp_path / "run")) > first
-    rates = numbers(tmp_path / "run", "lr")
-    assert rates[max(rates)] < max(rates.values())  # it falls by the clock
+    assert max(numbers(tmp_path / "run")) == 18
 
 
 REFUSED = {

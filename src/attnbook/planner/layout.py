@@ -157,8 +157,9 @@ def sent(decoder: Decoder, layout: Layout, batch: Batch) -> Sent:
     """Collectives by rings: each of n GPUs sends (n − 1)/n of a tensor to gather or to scatter it,
     twice that to sum it (Rajbhandari et al. 2020, section 7).
 
-    Data: the gradients are summed once a step; stages 1 and 2 scatter them and gather the weights,
-    the same bytes; stage 3 gathers the weights twice a micro-batch and scatters the gradients once.
+    Data: the gradients are summed once a step; stage 1 scatters them and gathers the new weights,
+    the same bytes; stages 2 and 3, which keep no whole gradient, scatter it after each micro-batch,
+    and stage 3 gathers the weights before each pass, twice a micro-batch.
     Tensor: four sums a block and micro-batch, two forward and two backward (Shoeybi et al. 2019,
     figure 4), six with recomputation. Pipeline: a micro-batch's vectors on to the next stage, and
     their gradients back to the one before.
@@ -167,16 +168,14 @@ def sent(decoder: Decoder, layout: Layout, batch: Batch) -> Sent:
     m, p = batch.rounds(layout), layout.pipeline
     mine = stage(decoder, layout) / layout.tensor
     ring = share(layout.data) * mine
-    scattered = ring * batch.gradient
-    data = scattered + ring * batch.gradient
-    if layout.shard:
-        data = scattered + ring * WEIGHT * (2 * m if layout.shard == 3 else 1)
+    scattered = ring * batch.gradient * (m if layout.shard >= 2 else 1)
+    gathered = ring * (batch.gradient, WEIGHT, WEIGHT, 2 * m * WEIGHT)[layout.shard]
     vectors = m * batch.T * batch.micro * decoder.width * WEIGHT
     sums = 6 if batch.recompute else 4
     tensor = decoder.depth // p * sums * 2 * share(layout.tensor) * vectors
     ends = 2 if p > 2 else 1  # a stage in the middle has two neighbours
     pipeline = ends * vectors / layout.tensor if p > 1 else 0.0
-    return Sent(data, tensor, pipeline, (p - 1) / (m + p - 1))
+    return Sent(scattered + gathered, tensor, pipeline, (p - 1) / (m + p - 1))
 
 
 def share(n: int) -> int | float:

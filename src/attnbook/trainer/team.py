@@ -111,6 +111,7 @@ class Shards(Replicas):
         return model
 
     def unsent(self, model: nn.Module, last: bool) -> AbstractContextManager[Any]:
+        """Between the pieces of a batch a process has whole gradients: less is sent, more kept."""
         model.set_requires_gradient_sync(last)  # type: ignore[operator]
         return nullcontext()
 
