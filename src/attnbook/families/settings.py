@@ -106,7 +106,7 @@ def near_and_far(config: Config, D: int, *bases: tuple[str, float]) -> tuple[Rot
     """The rotations of blocks with a window and of those that see everything. Files older than
     `rope_parameters` have two numbers: `bases` are their names and what is usual."""
     kinds = "sliding_attention", "full_attention"
-    if "rope_parameters" not in config:
+    if not config.get("rope_parameters"):
         near, far = (config.get(name, usual) for name, usual in bases)
         stretched = {"rope_theta": far} | dict(config.get("rope_scaling") or {})
         ropes = {kinds[0]: {"rope_theta": near}, kinds[1]: stretched}
