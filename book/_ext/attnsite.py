@@ -79,5 +79,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.setup_extension("light_pictures")
     app.setup_extension("used_styles")
     app.setup_extension("find")
+    app.setup_extension("writer")
     app.connect("build-finished", copy_mathjax)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
