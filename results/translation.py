@@ -6,15 +6,9 @@
 The result goes to results/translation/. An interrupted run resumes where it was when the same
 command is given again. Options left out are those of the model's plan below. A transformer's
 translations are searched in two ways: greedily, as the others' ("bleu"), and with beams.
-
-    python results/translation.py --corpus toy-long --seed 1 --alignments 48
-
-also writes what this run made of short sentences of the test set, and where it looked, to the file
-of the package that the explorable of chapter 2 reads: src/attnbook/runs/alignments.json.
 """
 
 import argparse
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,13 +20,12 @@ from torch import Tensor, nn
 from attnbook import device, recipes, seq2seq, study
 from attnbook.data import pairs, translations
 from attnbook.generate import beam_search, greedy_search
-from attnbook.provenance import provenance, write
+from attnbook.provenance import provenance
 from attnbook.study import Config
 from attnbook.train import cosine, parameters, token_loss, train
 from attnbook.training.history import History
 from attnbook.transformer import EncoderDecoder
 
-ALIGNMENTS = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "alignments.json"
 RECURRENT = {"cho_2014": seq2seq.cho_2014, "bahdanau_2015": seq2seq.bahdanau_2015}
 TRANSFORMERS = {"vaswani_2017": recipes.vaswani_2017}
 PLAN = {"epochs": 10, "batch": 128, "embed": 256, "width": 256, "dropout": 0.5, "lr": 1e-3}
@@ -111,51 +104,6 @@ def translate(
     return found
 
 
-def short(corpus: pairs.Pairs, count: int) -> list[int]:
-    """Numbers of test pairs, evenly spaced: sources of 5 to 8 different known words."""
-    fit = [
-        number
-        for number, (source, _) in enumerate(corpus.test)
-        if 5 <= len(source) == len(set(source)) <= 8 and all(w in corpus.source for w in source)
-    ]
-    if not 0 < count <= len(fit):
-        raise ValueError(f"1 to {len(fit)} short sentences of the test set fit; got {count}")
-    return fit[:: len(fit) // count][:count]
-
-
-@torch.no_grad()
-def alignments(
-    model: seq2seq.Seq2Seq, corpus: pairs.Pairs, count: int, device: torch.device
-) -> dict:
-    """What a recurrent model makes of short test sentences, and its weights in thousandths.
-
-    A row of weights is a text, one number for each word of the source.
-    """
-    found = {}
-    for number in short(corpus, count):
-        batch = pairs.batch([corpus.test[number]], corpus.source, corpus.target).to(device)
-        row, weights = model.greedy(batch.source, batch.source_mask, pairs.BEGIN, pairs.END, 30)
-        words = [corpus.target.words[token] for token in row[0].tolist()]
-        said: dict[str, Any] = {"words": " ".join(words)}
-        if weights is not None:
-            table = (1000 * weights[0]).round().int().tolist()
-            said["weights"] = [" ".join(map(str, numbers)) for numbers in table]
-        found[str(number)] = said
-    return found
-
-
-def keep(path: Path, corpus: pairs.Pairs, name: str, run: dict) -> None:
-    """Store the alignments of the run `name` beside those of other runs, with their sentences."""
-    kept: dict[str, Any] = {"corpus": corpus.name, "sentences": {}, "runs": {}}
-    if path.exists():
-        kept = json.loads(path.read_text("utf-8"))
-    for number in run["alignments"]:
-        source, target = corpus.test[int(number)]
-        kept["sentences"][number] = {"source": " ".join(source), "reference": " ".join(target)}
-    kept["runs"][name] = run
-    write(path, kept)
-
-
 def fit(
     model: Translator, config: Config, corpus: pairs.Pairs, here: device.Here, checkpoint: Path
 ) -> History:
@@ -179,7 +127,7 @@ def fit(
     return study.complete(history)
 
 
-def measure(config: Config, checkpoint: Path, kept: int = 0) -> dict:
+def measure(config: Config, checkpoint: Path) -> dict:
     """Train and test as `config` says; what is returned is what is stored."""
     here = device.choose(config["seed"])
     corpus = pairs.load(config["corpus"])
@@ -187,17 +135,12 @@ def measure(config: Config, checkpoint: Path, kept: int = 0) -> dict:
     history = fit(model, config, corpus, here, checkpoint)
     model.eval()
     steps = config["epochs"] * len(corpus.train) // config["batch"]
-    run = {"config": config, "parameters": parameters(model), "steps": steps} | {
+    return {"config": config, "parameters": parameters(model), "steps": steps} | {
         **scores(config, model, corpus, here.device),
         "training_seconds": round(history.seconds),
         "validation": study.curve(history),
         "provenance": provenance(here, "sacrebleu", "numpy"),
     }
-    if kept and isinstance(model, seq2seq.Seq2Seq):
-        told = {name: run[name] for name in ("config", "bleu", "provenance")}
-        told["alignments"] = alignments(model, corpus, kept, here.device)
-        keep(ALIGNMENTS, corpus, f"{config['model']}.seed{config['seed']}", told)
-    return run
 
 
 def bleu(metric: BLEU, texts: list[str], corpus: pairs.Pairs) -> float:
@@ -245,7 +188,6 @@ def arguments() -> argparse.ArgumentParser:
         parser.add_argument(f"--{name}", type=kind, help="default: the model's plan")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "translation")
-    parser.add_argument("--alignments", type=int, default=0, help="of so many sentences")
     parser.add_argument("--checkpoint", type=Path, help="default: beside the result")
     return parser
 
@@ -256,10 +198,7 @@ def main() -> None:
     try:
         config = chosen(options)
         path = options.out / f"{options.corpus}.{options.model}.seed{options.seed}.json"
-        if options.alignments and options.model not in RECURRENT:
-            raise ValueError("alignments are those of a recurrent model")
-        one = partial(measure, kept=options.alignments)
-        run = study.measured(path, config, one, options.checkpoint)
+        run = study.measured(path, config, measure, options.checkpoint)
     except ValueError as error:
         parser.error(str(error))
     print(f"BLEU {run['bleu']}  {run['signature']}")

@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import nbformat
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -10,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from attnbook.attention import scaled_dot_scores
 from attnbook.block import Block, PostNorm, PreNorm
 from attnbook.efficient import flash, sparse
-from attnbook.explore.alignment import Alignment, told
+from attnbook.explore.alignment import RUNS, Alignment, per_cent, written
 from attnbook.explore.block import BlockWalk, parts
 from attnbook.explore.by_hand import AttentionByHand
 from attnbook.explore.cost import MODELS, Cost, Model
@@ -144,11 +145,11 @@ class TestAlignment:
     thing = Alignment()
     stored = stored_run("alignments")
 
-    def steps(self, seed):
-        """Every word of the seed in every sentence: its sentence and the result."""
+    def steps(self, follow):
+        """Every word of this translator in every sentence: its sentence and the result."""
         for sentence, here in enumerate(self.thing.sentences):
-            for word in range(len(here["said"][seed])):
-                yield here, result(self.thing, sentence=sentence, seed=seed, word=word)
+            for word in range(len(here["next"][follow])):
+                yield here, result(self.thing, sentence=sentence, follow=follow, word=word)
 
     def test_weights_are_shares_of_the_source(self):
         for here, now in self.steps(0):
@@ -156,20 +157,32 @@ class TestAlignment:
                 assert len(row) == len(here["source"])
                 assert sum(row) == pytest.approx(1, abs=0.005)
 
-    def test_a_word_is_compared_with_the_same_word_of_the_other_seed_or_with_none(self):
-        for here, now in (step for seed in (0, 1) for step in self.steps(seed)):
-            for seed, place in enumerate(now["at"]):
-                assert here["said"][seed][place] == now["word"]
-        other = Alignment()
-        other.sentences[10]["said"][1][0] = "sa"  # what only one of them writes
+    def test_a_word_is_compared_with_the_same_word_of_the_others_or_with_none(self):
+        for here, now in (step for follow in range(3) for step in self.steps(follow)):
+            for words, place in zip(written(here), now["at"], strict=True):
+                assert place < 0 or words[place] == now["word"]
+        other = Alignment(first=0, word=4)
+        mine = written(other.sentences[0])[0][4]
+        steps = other.sentences[0]["next"][1]
+        other.sentences[0]["next"][1] = [step.replace(f"{mine} ", "gai ", 1) for step in steps]
         now = result(other)
-        assert now["at"] == [0, -1] and now["looks"][1] == []
+        assert now["word"] == mine and now["at"][:2] == [4, -1] and now["looks"][1] == []
         assert other.sentence().endswith("seed 1 never writes it.") and "<svg" in other.picture()
 
     def test_two_times_the_same_word_are_told_apart(self):
         other = Alignment(first=2)
-        other.sentences[2]["said"] = [["a", "b", "a"], ["b", "a", "a"]]
-        assert [result(other, word=word)["at"] for word in range(3)] == [[0, 1], [1, 0], [2, 2]]
+        steps = [["a 9", "b 9", "a 9"], ["b 9", "a 9", "a 9"], ["a 9", "c 9"]]
+        other.sentences[2]["next"] = steps
+        found = [result(other, word=word)["at"] for word in range(3)]
+        assert found == [[0, 1, 0], [1, 0, -1], [2, 2, -1]]
+        assert result(other, word=2)["next"] == [[["a", 0.009]], [["a", 0.009]], []]
+
+    def test_the_likeliest_word_is_written_and_its_rivals_follow(self):
+        for follow in range(3):
+            for _, now in self.steps(follow):
+                shares = [share for _, share in now["next"][follow]]
+                assert now["next"][follow][0][0] == now["word"]
+                assert shares == sorted(shares, reverse=True) and sum(shares) < 1.003
 
     def test_the_two_seeds_write_a_word_while_they_look_at_different_places(self):
         """It happens, and in fewer than half of the cases."""
@@ -177,31 +190,39 @@ class TestAlignment:
         apart = [one.index(max(one)) != two.index(max(two)) for one, two in pairs]
         assert 0 < sum(apart) < len(apart) / 2
 
-    def test_all_runs_have_the_same_sentences_and_the_command_that_made_them(self):
-        names = {"bahdanau_2015.seed0", "bahdanau_2015.seed1", "cho_2014.seed0"}
-        assert set(self.stored["runs"]) == names
+    def test_all_runs_have_the_same_sentences_and_settings_but_model_and_seed(self):
+        assert set(self.stored["runs"]) == set(RUNS)
         for name, run in self.stored["runs"].items():
             assert set(run["alignments"]) == set(self.stored["sentences"])
-            command = run["provenance"]["command"]
-            model, _, seed = name.partition(".seed")
-            assert f"--model {model} --seed {seed}" in command and "--alignments 48" in command
-            config = {**run["config"], "model": "", "seed": 0}
-            assert config == {**self.stored["runs"]["cho_2014.seed0"]["config"], "model": ""}
+            assert run["provenance"]["command"] == "python results/alignments.py"
+            assert f"{run['config']['model']}.seed{run['config']['seed']}" == name
+            settings = {**self.stored["runs"][RUNS[0]]["config"], **run["config"]}
+            assert settings == run["config"] and run["steps"] == 2080
 
-    def test_on_the_whole_test_set_the_seeds_are_close_and_one_vector_far_behind(self):
-        bleu = {name: run["bleu"] for name, run in self.stored["runs"].items()}
-        two = bleu["bahdanau_2015.seed0"], bleu["bahdanau_2015.seed1"]
-        assert abs(two[0] - two[1]) < 5 and bleu["cho_2014.seed0"] < min(two) / 2
-
-    def test_the_model_with_one_vector_is_there_to_compare(self):
-        fixed = [told(self.stored, number)["fixed"] for number in self.stored["sentences"]]
-        assert all(fixed) and not any("</s>" in text for text in fixed)
+    def test_the_chapter_says_what_is_stored(self, root):
+        notebook = nbformat.read(root / "book/02-bahdanau-attention.ipynb", nbformat.NO_CONVERT)
+        text = next(cell.source for cell in notebook.cells if cell.id == "maps")
+        one, two, fixed = (self.stored["runs"][name]["bleu"] for name in RUNS)
+        assert f"BLEU of {one:.1f}, {two:.1f} and {fixed:.1f}" in text and fixed < min(one, two)
+        for number in (self.stored["pairs"], self.stored["tested"], 2080):
+            assert f"{number:,}" in text
+        text = next(cell.source for cell in notebook.cells if cell.id == "alignment-text")
+        best, next_best, _ = result(self.thing, sentence=0, follow=0, word=4)["next"][0]
+        for word, share in (best, next_best):
+            assert f"*{word}* gets {per_cent(share)}" in text
+        for place, (word, mistake) in ((3, ("knife", "passeport")), (7, ("flower", "boîte"))):
+            here = self.thing.sentences[place]
+            assert word in here["source"] and mistake in written(here)[2] and mistake in text
+        now, source = result(self.thing), self.thing.sentences[5]["source"]
+        most = [source[row.index(max(row))] for row in now["looks"]]
+        assert (now["word"], *most) == ("ont", "two", "have")
+        assert "*ont*, seed 0 looks most at *two*, and seed 1 at *have*" in text
 
     def test_bad_input_is_named(self):
-        with pytest.raises(ValueError, match=r"a sentence from 0 to 11, .* got 12, 0, 0"):
-            Alignment(first=12)
-        with pytest.raises(ValueError, match="got 10, 2, 0"):
-            Alignment(seed=2)
+        with pytest.raises(ValueError, match=r"a sentence from 0 to 7, .* got 8, 0, 3"):
+            Alignment(first=8)
+        with pytest.raises(ValueError, match="got 5, 3, 3"):
+            Alignment(follow=3)
 
 
 class TestHeads:

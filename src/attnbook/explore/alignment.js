@@ -1,85 +1,99 @@
-// Two translators that differ in their seed, and how much each looks at the words of the source.
+// Two translators that differ in their seed, and one with a single vector, write word by word.
 const LONGEST = 29;
-const COLOURS = ["weight", "query"];
+const ONE_VECTOR = 2;
+const NAMES = ["seed 0", "seed 1", "one vector"];
+const COLOURS = ["weight", "query", "state"];
 const percent = (share) => `${Math.floor((Math.floor(1000 * share + 0.5) + 5) / 10)} %`;
 
+// A stored step is "word 412 other 300 third 50": the words and their thousandths.
+function candidates(step) {
+  const parts = step.split(" ");
+  const words = parts.filter((_, n) => n % 2 === 0);
+  return words.map((word, n) => [word, Number(parts[2 * n + 1]) / 1000]);
+}
+
 class Alignment extends Explorable {
-  static limits = { sentence: [0, 11], seed: [0, 1], word: [0, LONGEST] };
+  static limits = { sentence: [0, 7], follow: [0, 2], word: [0, LONGEST] };
 
   get here() {
     return this.numbers.sentences[this.state.sentence];
   }
 
-  compute({ sentence, seed, word }) {
-    const { said, weights } = this.numbers.sentences[sentence];
-    const mine = said[seed];
-    const place = Math.min(word, mine.length - 1);
-    const same = (row) => row.flatMap((found, n) => (found === mine[place] ? [n] : []));
-    const nth = same(mine).indexOf(place);
-    const at = [place, place];
-    at[1 - seed] = same(said[1 - seed])[nth] ?? -1;
-    const looks = at.map((n, i) => (n < 0 ? [] : weights[i][n].map((x) => x / 1000)));
-    return { word: mine[place], at, looks };
+  compute({ sentence, follow, word }) {
+    const { next, weights } = this.numbers.sentences[sentence];
+    const said = next.map((steps) => steps.map((step) => step.split(" ")[0]));
+    const place = Math.min(word, said[follow].length - 1);
+    const written = said[follow][place];
+    const places = said.map((words) => words.flatMap((w, n) => (w === written ? [n] : [])));
+    const nth = places[follow].indexOf(place);
+    const at = places.map((found) => found[nth] ?? -1);
+    const looks = weights.map((rows, i) => (rows[at[i]] ?? []).map((x) => x / 1000));
+    const likely = next.map((steps) => (steps[place] ? candidates(steps[place]) : []));
+    return { said, word: written, at, looks, next: likely };
   }
 
   build() {
     this.source = html("p", { class: "line" });
-    this.fixedLine = html("p", { class: "line" });
-    this.rows = [0, 1].map((seed) => {
-      const words = html("div", { class: "words", role: "group" });
-      set(words, { "aria-label": `what seed ${seed} wrote` });
-      const name = html("span", { class: `who ${COLOURS[seed]} tint`, text: `seed ${seed}` });
-      return { words, row: html("div", { class: "said" }, name, words) };
+    this.rows = NAMES.map((name, n) => {
+      const label = { role: "group", "aria-label": `what ${name} wrote` };
+      const words = html("div", { class: "words", ...label });
+      const who = html("span", { class: `who ${COLOURS[n]} tint`, text: name });
+      return { words, row: html("div", { class: "said" }, who, words) };
     });
     this.table = html("div", { class: "table" });
-    const written = this.rows.map(({ row }) => row);
-    this.picture.append(this.source, this.fixedLine, ...written, this.table);
+    this.likely = NAMES.map((name, n) => {
+      const list = [0, 1, 2].map(() => html("span", { class: "likely" }));
+      const who = html("span", { class: `who ${COLOURS[n]} tint`, text: name });
+      return { list, column: html("div", {}, who, ...list) };
+    });
+    const columns = this.likely.map(({ column }) => column);
+    const next = html("div", { class: "next" }, ...columns);
+    const rows = this.rows.map(({ row }) => row);
+    const hint = html("p", { class: "hint", text: "the likeliest words at this step:" });
+    this.picture.append(this.source, ...rows, this.table, hint, next);
     const last = this.numbers.sentences.length - 1;
     this.slider("sentence", "sentence", 0, last, 1, (n) => `${n + 1} of ${last + 1}`);
-    this.choice("seed", "follow seed", [
-      [0, "0"],
-      [1, "1"],
-    ]);
+    this.choice("follow", "follow", [...NAMES.entries()]);
     this.button("Next word", () => this.next());
   }
 
   next() {
-    const count = this.here.said[this.state.seed].length;
-    this.set({ word: (this.result.at[this.state.seed] + 1) % count });
+    const { said, at } = this.result;
+    const { follow } = this.state;
+    this.set({ word: (at[follow] + 1) % said[follow].length });
   }
 
   // The nodes of a sentence are made when it is first drawn.
-  lay() {
+  lay(said) {
     if (this.laid === this.state.sentence) return;
     this.laid = this.state.sentence;
-    const { source, reference, fixed, said } = this.here;
+    const { source, reference } = this.here;
     set(this.source, { text: `${source.join(" ")} → ${reference}` });
-    this.fixedLine.replaceChildren(html("span", { class: "who", text: "one vector" }), fixed);
-    this.buttons = said.map((words, seed) =>
+    this.buttons = said.map((words, follow) =>
       words.map((text, word) =>
-        html("button", { type: "button", text, onclick: () => this.set({ seed, word }) }),
+        html("button", { type: "button", text, onclick: () => this.set({ follow, word }) }),
       ),
     );
-    this.rows.forEach(({ words }, seed) => {
-      words.replaceChildren(...this.buttons[seed]);
-      this.rove(this.buttons[seed], { ArrowLeft: -1, ArrowRight: 1 });
+    this.rows.forEach(({ words }, n) => {
+      words.replaceChildren(...this.buttons[n]);
+      this.rove(this.buttons[n], { ArrowLeft: -1, ArrowRight: 1 });
     });
     this.bars = source.map((word) => {
-      const two = COLOURS.map((role) => html("span", { class: `bar ${role}` }));
-      const shares = COLOURS.map((role) => html("span", { class: `share ${role} tint` }));
+      const two = [0, 1].map((seed) => html("span", { class: `bar ${COLOURS[seed]}` }));
+      const shares = [0, 1].map((seed) => html("span", { class: `share ${COLOURS[seed]} tint` }));
       const name = html("span", { class: "word", text: word });
       return { two, shares, nodes: [name, html("span", { class: "track" }, ...two), ...shares] };
     });
     this.table.replaceChildren(...this.bars.flatMap(({ nodes }) => nodes));
   }
 
-  draw({ at, looks }) {
-    this.lay();
-    const { seed: followed } = this.state;
-    this.buttons.forEach((row, seed) =>
+  draw({ said, at, looks, next }) {
+    this.lay(said);
+    const { follow } = this.state;
+    this.buttons.forEach((row, n) =>
       row.forEach((node, word) => {
-        const later = seed === followed && word > at[seed] ? "later" : "";
-        set(node, { "aria-pressed": String(word === at[seed]), class: later });
+        const later = n === follow && word > at[n] ? "later" : "";
+        set(node, { "aria-pressed": String(word === at[n]), class: later });
       }),
     );
     this.bars.forEach(({ two, shares }, n) =>
@@ -88,35 +102,49 @@ class Alignment extends Explorable {
         set(shares[seed], { text: row.length ? percent(row[n]) : "–" });
       }),
     );
+    this.likely.forEach(({ list }, n) =>
+      list.forEach((node, k) => {
+        const [word, share] = next[n][k] ?? ["–", 0];
+        const text = next[n].length ? `${word} ${percent(share)}` : k ? "" : "has ended";
+        set(node, { text, style: `--w: ${100 * share}%` });
+      }),
+    );
   }
 
   tell({ word, looks }) {
-    const { seed } = this.state;
+    const { follow } = this.state;
     const { source } = this.here;
-    const [mine, other] = [looks[seed], looks[1 - seed]].map((row) => {
+    const parts = looks.map((row, seed) => {
+      if (!row.length) return `seed ${seed} never writes it`;
       const place = argmax(row);
-      return row.length ? `“${source[place]}” (${percent(row[place])})` : "";
+      return `seed ${seed} looks most at “${source[place]}” (${percent(row[place])})`;
     });
-    const end = other ? `at ${other}.` : "never writes it.";
-    return `Writing “${word}”, seed ${seed} looks most at ${mine}; seed ${1 - seed} ${end}`;
+    if (follow === 1) parts.reverse();
+    if (follow === ONE_VECTOR) parts.unshift("one vector has nowhere to look");
+    return `Writing “${word}”, ${parts.join("; ")}.`;
   }
 
   static style = `
     .line { font-size: 15px; margin-bottom: 6px }
-    .who { font-size: 13px; font-weight: 650; min-width: 6.4em; display: inline-block }
-    .said { display: flex; align-items: center; margin-bottom: 6px }
-    .said .who { flex: none; color: var(--c) }
+    .who { font-size: 13px; font-weight: 650; min-width: 6.4em; display: inline-block;
+      color: var(--c) }
+    .said { display: flex; align-items: center; margin-bottom: 4px }
+    .said .who { flex: none }
     .words { display: flex; flex-wrap: wrap; gap: 4px }
     .words button { padding: 0 7px }
     .words .later { color: var(--d-muted) }
     .table { display: grid; grid-template-columns: auto 1fr 3em 3em; gap: 2px 8px;
-      align-items: center; margin-top: 10px }
+      align-items: center; margin-top: 8px }
     .word { text-align: right; font-weight: 650; font-size: 14px }
     .track { display: block; height: 22px; padding: 2px 0; border-radius: 4px;
       background: var(--d-surface) }
     .bar { display: block; height: 8px; margin-top: 1px; border-radius: 2px;
       background: var(--c) }
     .share { font-size: 13px; text-align: right; color: var(--c) }
+    .next { display: grid; grid-template-columns: repeat(3, 1fr); gap: 2px 12px }
+    .hint { margin-top: 8px }
+    .likely { display: block; font-size: 13px; line-height: 21px; min-height: 21px;
+      background: linear-gradient(90deg, var(--d-surface) var(--w), transparent 0) }
     @container (max-width: 480px) { .table { grid-template-columns: auto 1fr 2.7em 2.7em } }`;
 }
 
