@@ -182,12 +182,11 @@ def is_for_everybody(page):
     assert pale(page) == []
     page.evaluate(FLATTEN)
     assert barriers(page) == []
-    page.set_viewport_size(desk)
+    page.set_viewport_size(desk)  # each rule once by night on a phone, once by day on a desk
+    page.emulate_media(color_scheme="light")
+    page.wait_for_function(f"{theme} == 'light'")
     page.wait_for_timeout(400)
-    for scheme in ("dark", "light"):
-        page.emulate_media(color_scheme=scheme)
-        page.wait_for_function(f"{theme} == '{scheme}'")
-        assert barriers(page) == []
+    assert barriers(page) == []
 
 
 @pytest.mark.parametrize("name", PAGES)
