@@ -70,7 +70,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_role("colab", Colab())
     app.setup_extension("module_reference")
     app.setup_extension("your_run")
-    app.setup_extension("open_models")
+    app.setup_extension("models_table")
     app.setup_extension("cell_folds")
     app.setup_extension("boxes")
     app.setup_extension("opening")

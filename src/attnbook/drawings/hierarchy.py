@@ -66,8 +66,8 @@ def blocks(pen: Pen, at: Point, size: Point, role: str, now: int | None, down: b
     for n, (start, end) in enumerate(pairwise(EDGES)):
         place, long = start / EDGES[-1] * length, (end - start) / EDGES[-1] * length - 2
         look = f"{role} f" if n == now else f"{role} edge"
-        corner = (at[0], at[1] + place) if down else (at[0] + place, at[1])
-        pen.box(*corner, (size[0], long) if down else (long, size[1]), look, 1)
+        x, y = (at[0], at[1] + place) if down else (at[0] + place, at[1])
+        pen.box(x, y, (size[0], long) if down else (long, size[1]), look, 1)
 
 
 def slow(pen: Pen, at: Point, width: Length) -> None:
