@@ -198,3 +198,14 @@ def test_the_page_of_the_class_has_what_a_lecturer_asks_for(class_of_two):
     assert "<h2>Who needs a look</h2><p>Nobody.</p>" in text and "hand-in" not in text
     again(raw=b"second")
     assert "2 handed in more than once" in page.read_text(encoding="utf-8")
+
+
+def test_the_page_of_the_class_fits_a_telephone_in_the_dark(class_of_two, chromium):
+    again, table = class_of_two
+    again()
+    page = chromium.new_page(viewport={"width": 390, "height": 800}, color_scheme="dark")
+    page.goto((table.parents[1] / "grades.html").as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    back = page.evaluate("getComputedStyle(document.querySelector('.full')).backgroundColor")
+    assert back == "rgb(86, 180, 233)"
+    page.close()

@@ -5,8 +5,13 @@ import textwrap
 import nbformat
 import pytest
 
+from attnbook.labs import source
+from attnbook.labs.grading import follow
 from attnbook.labs.inside import cells
+from attnbook.labs.inside.answer import right_ones
 from attnbook.labs.inside.dependencies import reached
+from attnbook.labs.inside.fingerprints import outcome, same
+from attnbook.labs.question import copies, drawn, run
 
 SCORES = "def scores(q, k):\n    return q @ k.mT / q.shape[-1] ** 0.5\n"
 WRONG = "def scores(q, k):\n    return q @ k.mT\n"
@@ -144,3 +149,23 @@ def test_an_answer_by_chance_is_said_to_be_one(grade, hand_in):
     code = "def scores(q, k):\n    return torch.dropout(q @ k.mT / q.shape[-1] ** 0.5, 0.5, True)"
     answer = grade(hand_in({"scores": code})).questions["scores"]
     assert answer.mistakes == ["random"] and "is there dropout in it" in answer.text
+
+
+@pytest.mark.parametrize("number", range(1, 8))
+def test_the_lab_s_own_answers_stand_alone(number, root):
+    """What takes the place of a wrong function runs where nothing of this module can be read."""
+    lab = source.find(number, root / "labs").of("ada")
+    for name, question in lab.compared.items():
+        text = follow.source(lab, name)
+        assert "attnbook" not in text
+        function = right_ones({name: text})[name]
+        cases = drawn(question, 1)
+        right = run(question.program, frozenset(lab.flips(name)), cases)
+        found = [outcome(function, copies(case.arguments)) for case in cases]
+        assert all(map(same, found, right)), name
+
+
+def test_nobody_finds_an_answer_in_the_process_of_another_question():
+    blame = {"attend": ["scores"], "reverse": ["attend"], "other": ["scores"]}
+    groups = list(follow.rounds(blame))
+    assert groups == [["attend", "other"], ["reverse"]]
