@@ -42,7 +42,7 @@ def tiles() -> Drawing:
         f"table would be {sizes[1]}."
     )
     wide, tall = Pen(720, 300), Pen(360, 700)
-    slow(wide, (0, 44), 200)
+    slow(wide, (2, 44), 198)
     fast(wide, (254, 44), (300, 206))
     never(wide, (584, 88), 132)
     travels(wide, [(200, 130), (252, 130)], [(252, 200), (200, 200)], (226, 120), (226, 190))
@@ -112,7 +112,7 @@ def fast(pen: Pen, at: Point, size: Point) -> None:
 def never(pen: Pen, at: Point, side: Length) -> None:
     """The table of scores, of which one tile exists."""
     x, y = at
-    pen.text(x + side / 2, y - 12, "the table of scores", "h")
+    pen.text(x + side / 2, y - 12, "all scores", "h")
     for i, (top, low) in enumerate(pairwise(EDGES)):
         for j, (left, right) in enumerate(pairwise(EDGES)):
             corner = (x + left / EDGES[-1] * side, y + top / EDGES[-1] * side)
