@@ -15,6 +15,7 @@ from attnbook.explore.by_hand import AttentionByHand
 from attnbook.explore.cost import Cost
 from attnbook.explore.decay import Decay
 from attnbook.explore.heads import HeadSwitchboard
+from attnbook.explore.inside import Inside
 from attnbook.explore.lookup import Lookup
 from attnbook.explore.masks import MaskPainter
 from attnbook.explore.memory import MatrixMemory
@@ -41,6 +42,7 @@ MAKERS = {
     "cost": Cost,
     "decay": Decay,
     "heads": HeadSwitchboard,
+    "inside": Inside,
     "by-hand": AttentionByHand,
     "masks": MaskPainter,
     "next-token": NextToken,

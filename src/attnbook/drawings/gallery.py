@@ -13,6 +13,7 @@ from attnbook.drawings.beams import beams
 from attnbook.drawings.block import residual_stream
 from attnbook.drawings.bottleneck import look_back, one_vector
 from attnbook.drawings.cache import kv_cache, shared_keys
+from attnbook.drawings.circuit import induction_circuit
 from attnbook.drawings.cones import nothing_leaks
 from attnbook.drawings.decoder import decoder_block
 from attnbook.drawings.doors import where_positions
@@ -24,6 +25,7 @@ from attnbook.drawings.gru import gru_cell
 from attnbook.drawings.heads import split_attend_join
 from attnbook.drawings.hierarchy import tiles
 from attnbook.drawings.language import bpe, draft_check, next_token
+from attnbook.drawings.logit import logit_sum
 from attnbook.drawings.lookup import soft_lookup
 from attnbook.drawings.lstm import lstm_cell
 from attnbook.drawings.matrices import attention_matrices
@@ -153,6 +155,17 @@ def three_words() -> Drawing:
     return draft_check(["king", "queen", "fool"], p, q)
 
 
+NAME = ["Z", "em", "b", "l", "a", "…", "Z", "em"]
+COSTS = {"queries": 0.06, "keys": 8.5, "values": -0.01}
+SHARES = {"embedding": 0.3, "attention 0": 0.0, "network 0": 1.4, "attention 1": 0.2}
+SHARES |= {"network 1": 2.0, "attention 2": 0.7, "network 2": 0.9, "attention 3": 7.0}
+
+
+def circuit() -> Drawing:
+    """The name of chapter 13, with its numbers to one digit."""
+    return induction_circuit(NAME, note=0.93, look=0.77, chance=0.97, costs=COSTS)
+
+
 GALLERY: dict[str, Callable[[], Drawing]] = {
     "attention_matrices": matrices,
     "split_attend_join": split,
@@ -190,4 +203,6 @@ GALLERY: dict[str, Callable[[], Drawing]] = {
     "roofline": roofline,
     "sparse_patterns": sparse_patterns,
     "reorder": reorder,
+    "induction_circuit": circuit,
+    "logit_sum": lambda: logit_sum({**SHARES, "network 3": -1.0}, "b"),
 }
