@@ -10,9 +10,10 @@ class Inside extends Explorable {
   compute({ place, head, off }) {
     const run = this.numbers.runs[off];
     const from = (place * (place + 1)) / 2;
-    const letters = [...run.looks[head]].slice(from, from + place + 1);
+    const looks = run.looks[head] || this.numbers.runs.none.looks[head];
+    const letters = [...looks].slice(from, from + place + 1);
     return {
-      best: run.p.map((layer) => layer[place].map((p) => p / 100)),
+      best: run.p.map((layer) => layer[place] / 100),
       right: run.right.map((layer) => layer[place] / 1000),
       looks: letters.map((letter) => SIGNS.indexOf(letter) / 63),
     };
@@ -52,7 +53,7 @@ class Inside extends Explorable {
 
   draw({ best, right, looks }) {
     const { place, head, off } = this.state;
-    const { tokens, runs } = this.numbers;
+    const { tokens, names, runs } = this.numbers;
     this.words.forEach((word, t) => {
       const style = `--v: ${(looks[t] ?? 0).toFixed(3)}`;
       set(word, { "aria-pressed": String(t === place), class: t > place ? "later" : "weight",
@@ -61,7 +62,7 @@ class Inside extends Explorable {
     this.heads.forEach((node, n) => set(node, { "aria-pressed": String(n === head) }));
     set(this.head, { text: `chance of “${shown(tokens[place + 1])}”` });
     this.rows.forEach(({ guess, bar, now }, n) => {
-      set(guess, { text: `${shown(runs[off].best[n][place][0])} ${num(best[n][0])}` });
+      set(guess, { text: `${shown(names[runs[off].best[n][place]])} ${num(best[n])}` });
       set(bar, { style: `width: ${100 * right[n]}%` });
       set(now, { text: num(right[n], 3) });
     });

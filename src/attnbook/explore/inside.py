@@ -45,24 +45,33 @@ class Inside(Explorable):
         return dict(self.begin)
 
     def fixed(self) -> dict:
-        runs = {
-            name: {
-                "best": run["best"],
-                "p": [[[round(100 * p) for p in three] for three in row] for row in run["p"]],
+        """Tokens by number; a head's weights are 0 where they are those of the whole model."""
+        runs, whole = {}, self.looks("none")
+        firsts = {three[0] for r in self.run["runs"].values() for row in r["best"] for three in row}
+        names = sorted(firsts)
+        for name, run in self.run["runs"].items():
+            looks = self.looks(name)
+            same = [a == b and name != "none" for a, b in zip(looks, whole, strict=True)]
+            runs[name] = {
+                "best": [[names.index(three[0]) for three in row] for row in run["best"]],
+                "p": [[round(100 * three[0]) for three in row] for row in run["p"]],
                 "right": [[round(1000 * p) for p in row] for row in run["right"]],
-                "looks": [signs(head) for layer in run["weights"] for head in layer],
+                "looks": [0 if s else look for s, look in zip(same, looks, strict=True)],
             }
-            for name, run in self.run["runs"].items()
-        }
-        return {"tokens": self.run["tokens"], "runs": runs}
+        return {"tokens": self.run["tokens"], "names": names, "runs": runs}
+
+    def looks(self, name: str) -> list[str]:
+        """The weights of all heads in one of the runs, a text for each."""
+        weights = self.run["runs"][name]["weights"]
+        return [signs(head[:-1]) for layer in weights for head in layer]
 
     def result(self, state: dict) -> dict:
-        """Probability of the three likeliest tokens and of the one that comes, in each layer, and
-        where the head looks, in steps of 1/63."""
+        """Probability of the likeliest token and of the one that comes, in each layer, and where
+        the head looks, in steps of 1/63."""
         run, place = self.run["runs"][state["off"]], state["place"]
         row = run["weights"][state["head"] // 4][state["head"] % 4][place]
         return {
-            "best": [[round(100 * p) / 100 for p in layer[place]] for layer in run["p"]],
+            "best": [round(100 * layer[place][0]) / 100 for layer in run["p"]],
             "right": [round(1000 * layer[place]) / 1000 for layer in run["right"]],
             "looks": [round(LEVELS * weight) / LEVELS for weight in row],
         }
@@ -88,7 +97,7 @@ class Inside(Explorable):
             y = 76 + 34 * n
             picture.text(150, y + 15, layer, anchor="end")
             picture.text(222, y + 15, shown(run["best"][n][state["place"]][0]), anchor="end")
-            picture.text(262, y + 15, number(now["best"][n][0]), "muted", anchor="end")
+            picture.text(262, y + 15, number(now["best"][n]), "muted", anchor="end")
             picture.bar(280, y, 200 * now["right"][n], 22, "output")
             picture.text(550, y + 15, number(now["right"][n], 3), anchor="end")
         picture.text(222, 64, "its guess", "muted", anchor="end")
