@@ -607,6 +607,50 @@ def kept_cases_of_hybrids(numbers):
     ]
 
 
+# Chapter 16
+
+
+def group_advantages(wrong, rewards):
+    axis = 0 if "columns" in wrong else 1
+    mean = rewards.mean() if "batch" in wrong else rewards.mean(axis, keepdim=True)
+    better = rewards - mean
+    if "not-divided" in wrong:
+        return better
+    spread = rewards.std(axis, keepdim=True, unbiased="biased" not in wrong)
+    if "variance" in wrong:
+        spread = spread.square()
+    return better / (spread + (0 if "no-least" in wrong else 1e-4))
+
+
+def group_advantage_cases(numbers):
+    some = whole(numbers, 0, 1, 4, 6).float()
+    some[:, 0], some[:, 1] = 1.0, 0.0
+    alike = some.clone()
+    alike[1] = 1.0
+    return [
+        Case("four groups of six", (some,)),
+        Case("a group of equals", (alike,)),
+        Case("rewards of any size", (normal(numbers, 3, 5),)),
+    ]
+
+
+def one_of_k(wrong, n, c, k):
+    if "back" in wrong:
+        return 1 - (1 - c / n) ** k
+    none = math.comb(n - c, k) / math.comb(n, k)
+    if "all" in wrong:
+        return math.comb(c, k) / math.comb(n, k)
+    return none if "none" in wrong else 1 - none
+
+
+def one_of_k_cases(numbers):
+    return [
+        Case("16 answers, 3 right, 4 drawn", (16, 3, 4)),
+        Case("all are drawn", (4, 1, 4)),
+        Case("10 answers, 8 right, 2 drawn", (10, 8, 2)),
+    ]
+
+
 QUESTIONS = {
     "elman_jacobian": Question(
         elman_jacobian,
@@ -929,6 +973,27 @@ QUESTIONS = {
             "per-token": "a state is counted for every token; there is one per layer and head",
             "all-state": "full layers have no state",
             "no-state": "the states of the other layers are missing",
+        },
+    ),
+    "group_advantages": Question(
+        group_advantages,
+        group_advantage_cases,
+        {
+            "columns": "answers to different questions are compared; a group is a row",
+            "batch": "the mean is that of all rewards; each group has its own",
+            "not-divided": "the difference is not divided by the group's standard deviation",
+            "biased": "the standard deviation divides by G; by G − 1 is asked for",
+            "variance": "the difference is divided by the variance, not by its root",
+            "no-least": "nothing is added to the standard deviation, and equals divide 0 by 0",
+        },
+    ),
+    "one_of_k": Question(
+        one_of_k,
+        one_of_k_cases,
+        {
+            "back": "answers are put back after each draw; they are drawn without that",
+            "none": "the chance that none is right is returned; one minus it is asked for",
+            "all": "the chance that all are right is returned; one of them is enough",
         },
     ),
 }

@@ -39,10 +39,12 @@ from attnbook.drawings.pen import Pen, printed, read, symbols
 from attnbook.drawings.permits import MASKS, table
 from attnbook.drawings.remain import CURES, three_problems
 from attnbook.drawings.seats import two_questions
+from attnbook.drawings.tuning import chat_template, compared_answers, low_rank
 from attnbook.drawings.turning import turning_hands
 from attnbook.drawings.unrolled import unrolled
 from attnbook.explore import element
 from attnbook.heads import watch
+from attnbook.post_training import advantages
 from attnbook.recipes import gpt2, vaswani_2017
 from attnbook.recurrence.delta import delta_step
 from attnbook.recurrent import GRUCell, LSTMCell
@@ -334,6 +336,26 @@ def test_a_memory_is_written_as_the_delta_rule_writes_it():
         assert agrees(pen.tables["read"], read[None])
 
 
+def test_the_loss_of_a_dialogue_counts_where_the_answer_is_to_be_said():
+    drawing = chat_template(["user:", "hello", "end", "book:", "hi", "end"], answer=4)
+    for pen in (drawing.wide, drawing.tall):
+        assert [n for row in pen.tables["mask"] for n in row] == ["0", "0", "0", "1", "1"]
+
+
+def test_a_thin_product_has_the_numbers_that_are_said():
+    drawing = low_rank(100, 50, 2)
+    assert "300 numbers, 6.0 %" in drawing.desc and "5,000 numbers" in drawing.desc
+    assert "300 learn" in "".join(drawing.wide.marks)
+
+
+def test_answers_are_compared_by_their_advantages():
+    drawing = compared_answers("1 + 1 =", ("2", "3", "2"), (1, 0, 1), (0, 0, 0))
+    for pen in (drawing.wide, drawing.tall):
+        gains = advantages(torch.tensor([[1.0, 0, 1]])).T
+        assert agrees(pen.tables["first gains"], gains)
+        assert agrees(pen.tables["second gains"], torch.zeros(3, 1))
+
+
 def test_a_cache_computes_each_position_once():
     wide = ElementTree.fromstring(DRAWINGS["kv_cache"].layouts["wide"])
     rows = [g for g in wide.iter("g") if g.get("class") == "step"]
@@ -479,6 +501,9 @@ def test_the_doors_name_every_scheme_and_leave_the_values_alone():
         (lambda: bpe(["lowlands"], [("l", "o")] * 3), "got 1 words and 3 merges"),
         (lambda: draft_check(["a"], torch.ones(1), torch.ones(1)), "got 1 words"),
         (lambda: matrix_memory(k=[1.0]), "a memory of 2 × 2, a key and a value of 2 fit"),
+        (lambda: chat_template(["a", "b"], answer=2), "2 tokens and an answer from 2 on"),
+        (lambda: low_rank(4, 4, 5), "got 4 × 4 and 5"),
+        (lambda: compared_answers(answers=("1", "2")), "got 2 answers, 4 and 4 rewards"),
         (lambda: kv_cache(prompt=9), "up to 14 positions in 8 steps fit; got 9 and 8"),
         (lambda: shared_keys(heads=3), "4 heads that divide the width fit; got 3, 48, 32"),
         (lambda: ring("AB"), "3 to 8 different names fit on a ring; got 'AB'"),

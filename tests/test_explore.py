@@ -17,6 +17,7 @@ from attnbook.explore.decay import Decay
 from attnbook.explore.heads import HeadSwitchboard
 from attnbook.explore.inside import Inside
 from attnbook.explore.lookup import Lookup
+from attnbook.explore.low_rank import LowRankChange
 from attnbook.explore.masks import MaskPainter
 from attnbook.explore.memory import MatrixMemory
 from attnbook.explore.next_token import NextToken
@@ -39,6 +40,7 @@ MAKERS = {
     "alignment": Alignment,
     "block": BlockWalk,
     "lookup": lookup,
+    "low-rank": LowRankChange,
     "cost": Cost,
     "decay": Decay,
     "heads": HeadSwitchboard,

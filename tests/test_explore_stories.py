@@ -16,6 +16,7 @@ from attnbook.explore.block import BlockWalk, parts
 from attnbook.explore.by_hand import AttentionByHand
 from attnbook.explore.cost import MODELS, Cost, Model
 from attnbook.explore.heads import HeadSwitchboard, trained
+from attnbook.explore.low_rank import LowRankChange
 from attnbook.explore.masks import MaskPainter
 from attnbook.explore.memory import MatrixMemory
 from attnbook.explore.next_token import NextToken
@@ -346,6 +347,34 @@ class TestMemory:
             MatrixMemory(step=7)
         with pytest.raises(ValueError, match="strength is 0 to 2"):
             MatrixMemory(strength=3.0)
+
+
+class TestLowRank:
+    thing = LowRankChange()
+
+    def test_a_few_ranks_keep_more_of_the_change_than_of_the_matrix(self):
+        for rank in (1, 4, 16, 48):
+            change, model = result(self.thing, rank=rank)["kept"]
+            assert change > model
+
+    def test_each_rank_keeps_more_and_costs_as_much_as_the_last_one(self):
+        found = [result(self.thing, rank=rank) for rank in range(1, 49)]
+        for what in (0, 1):
+            kept = [now["kept"][what] for now in found]
+            assert kept == sorted(kept) and kept[-1] <= 1
+        assert [now["numbers"] for now in found[:3]] == [896, 1792, 2688]
+
+    def test_the_corner_comes_nearer_to_what_it_is(self):
+        whole = torch.tensor(self.thing.run["change"]["corner"], dtype=torch.float64)
+        gaps = [
+            (torch.tensor(result(self.thing, rank=rank)["corner"]) - whole).square().mean()
+            for rank in (1, 48)
+        ]
+        assert gaps[1] < gaps[0] / 2
+
+    def test_what_does_not_fit_is_refused(self):
+        with pytest.raises(ValueError, match="got 49 and 'change'"):
+            LowRankChange(rank=49)
 
 
 class TestTiles:

@@ -104,3 +104,30 @@ def test_a_run_of_a_memory_is_repeated(recurrence):
     found = stored_run("recurrence")["compared"]["recall/once/linear, unit keys"]
     again = recurrence.at_recall("once", "linear, unit keys", 16, found["rate"], 0)
     assert again == pytest.approx(found["seeds"][0], abs=0.15)
+
+
+@pytest.fixture
+def after(root, monkeypatch):
+    """The script of results/ that made the runs of chapter 16."""
+    monkeypatch.syspath_prepend(str(root / "results"))
+    return importlib.import_module("after")
+
+
+def test_each_way_after_pre_training_was_run_at_the_best_of_its_rates(after):
+    found = stored_run("after")
+    assert found["provenance"]["command"] == "python results/after.py"
+    for way, rates in after.ways():
+        one = found["compared"][way]
+        assert len(one["seeds"]) == (5 if way in after.FIVE else 3)
+        if way in after.BORROWED:
+            assert one["rate"] == found["compared"][after.BORROWED[way]]["rate"]
+        else:
+            assert list(one["tried"]) == [str(rate) for rate in rates]
+            scores = {rate: tried["score"] for rate, tried in one["tried"].items()}
+            assert scores[str(one["rate"])] == max(scores.values())
+
+
+def test_the_model_before_its_tuning_answers_again_as_stored(after):
+    found = stored_run("after")["compared"]["answers/before"]["seeds"][0]
+    again = after.answered(after.load())
+    assert again == pytest.approx(found, abs=0.02)

@@ -75,6 +75,8 @@ GLYPHS = {
     "15": "".join(squares(["31", "13"], 9, 14, 10))
     + path("M4 24H12M36 24H44m-5-4l5 4l-5 4")
     + path("M24 12V4M24 44V36"),
+    # a matrix that stays, and a thin product beside it
+    "16": path("M8 6H28V32H8Z") + path("M8 40H28", 4) + path("M40 14V44", 4) + path("M32 40H36", 2),
 }
 
 

@@ -38,6 +38,7 @@ from attnbook.drawings.reorder import reorder
 from attnbook.drawings.roofline import roofline
 from attnbook.drawings.seats import two_questions
 from attnbook.drawings.transformer import transformer_2017
+from attnbook.drawings.tuning import chat_template, compared_answers, low_rank
 from attnbook.drawings.turning import turning_hands
 from attnbook.drawings.unrolled import unrolled
 from attnbook.feedforward import MLP
@@ -205,4 +206,7 @@ GALLERY: dict[str, Callable[[], Drawing]] = {
     "reorder": reorder,
     "induction_circuit": circuit,
     "logit_sum": lambda: logit_sum({**SHARES, "network 3": -1.0}, "b"),
+    "chat_template": chat_template,
+    "low_rank": low_rank,
+    "compared_answers": compared_answers,
 }

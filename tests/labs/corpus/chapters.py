@@ -209,6 +209,22 @@ def kept_numbers(T, layers, every, heads, D):
         total += 2 * T * heads * D if n % every == 0 else heads * D**2
     return total
 """,
+    "group_advantages": """
+def group_advantages(rewards):
+    rows = []
+    for row in rewards:
+        gap = row - row.sum() / len(row)
+        spread = (gap.square().sum() / (len(row) - 1)).sqrt()
+        rows.append(gap / (spread + 1e-4))
+    return torch.stack(rows)
+""",
+    "one_of_k": """
+def one_of_k(n, c, k):
+    none = 1.0
+    for i in range(k):
+        none = none * (n - c - i) / (n - i)
+    return 1 - none
+""",
 }
 
 CHANGES = {
@@ -481,5 +497,21 @@ CHANGES = {
         "per-token": ("D**2", "D**2 * T"),
         "all-state": ("if n % every == 0 else heads * D**2", "* (n % every == 0) + heads * D**2"),
         "no-state": ("heads * D**2", "0"),
+    },
+    "group_advantages": {
+        "columns": (
+            "return torch.stack(rows)",
+            "return (rewards - rewards.mean(0)) / (rewards.std(0) + 1e-4)",
+        ),
+        "batch": ("row.sum() / len(row)", "rewards.mean()"),
+        "not-divided": ("gap / (spread + 1e-4)", "gap"),
+        "biased": ("(len(row) - 1)", "len(row)"),
+        "variance": (".sqrt()", ""),
+        "no-least": (" + 1e-4", ""),
+    },
+    "one_of_k": {
+        "back": ("(n - c - i) / (n - i)", "(n - c) / n"),
+        "none": ("return 1 - none", "return none"),
+        "all": ("return 1 - none", "return math.comb(c, k) / math.comb(n, k)"),
     },
 }
