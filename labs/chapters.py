@@ -637,17 +637,19 @@ def group_advantage_cases(numbers):
 def one_of_k(wrong, n, c, k):
     if "back" in wrong:
         return 1 - (1 - c / n) ** k
-    none = math.comb(n - c, k) / math.comb(n, k)
-    if "all" in wrong:
-        return math.comb(c, k) / math.comb(n, k)
-    return none if "none" in wrong else 1 - none
+    left = c if "all" in wrong else n - c
+    found = torch.ones(len(c))
+    for i in range(k):
+        found = found * (left - i).clamp(min=0) / (n - i)
+    return found if "none" in wrong or "all" in wrong else 1 - found
 
 
 def one_of_k_cases(numbers):
+    counts = torch.arange(0, 13)
     return [
-        Case("16 answers, 3 right, 4 drawn", (16, 3, 4)),
-        Case("all are drawn", (4, 1, 4)),
-        Case("10 answers, 8 right, 2 drawn", (10, 8, 2)),
+        Case("12 answers, 4 drawn", (12, counts, 4)),
+        Case("16 answers, 7 drawn", (16, counts + 2, 7)),
+        Case("two are drawn", (20, counts + 1, 2)),
     ]
 
 

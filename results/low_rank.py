@@ -41,8 +41,7 @@ def kept(matrix: Tensor) -> Tensor:
 def cropped(matrix: Tensor) -> dict[str, list]:
     """Shares by rank; and factors of a corner: left (8 × 48), right (48 × 8), and the corner."""
     U, s, V = torch.linalg.svd(matrix)
-    corner = matrix[:CROP, :CROP]
-    unit = corner.abs().max()
+    corner, unit = matrix[:CROP, :CROP], matrix[:12, :12].abs().max()
 
     def few(x: Tensor) -> list:
         return [[round(v, 3) for v in row] for row in x.tolist()]

@@ -213,16 +213,15 @@ def kept_numbers(T, layers, every, heads, D):
 def group_advantages(rewards):
     rows = []
     for row in rewards:
-        gap = row - row.sum() / len(row)
-        spread = (gap.square().sum() / (len(row) - 1)).sqrt()
-        rows.append(gap / (spread + 1e-4))
+        middle = row.sum() / len(row)
+        spread = ((row - row.mean()).square().sum() / (len(row) - 1)).sqrt()
+        rows.append((row - middle) / (spread + 1e-4))
     return torch.stack(rows)
 """,
     "one_of_k": """
 def one_of_k(n, c, k):
-    none = 1.0
-    for i in range(k):
-        none = none * (n - c - i) / (n - i)
+    wanted = [math.comb(n - right, k) / math.comb(n, k) for right in c.tolist()]
+    none = torch.tensor(wanted)
     return 1 - none
 """,
 }
@@ -504,14 +503,17 @@ CHANGES = {
             "return (rewards - rewards.mean(0)) / (rewards.std(0) + 1e-4)",
         ),
         "batch": ("row.sum() / len(row)", "rewards.mean()"),
-        "not-divided": ("gap / (spread + 1e-4)", "gap"),
+        "not-divided": ("(row - middle) / (spread + 1e-4)", "row - middle"),
         "biased": ("(len(row) - 1)", "len(row)"),
         "variance": (".sqrt()", ""),
         "no-least": (" + 1e-4", ""),
     },
     "one_of_k": {
-        "back": ("(n - c - i) / (n - i)", "(n - c) / n"),
+        "back": ("math.comb(n - right, k) / math.comb(n, k)", "(1 - right / n) ** k"),
         "none": ("return 1 - none", "return none"),
-        "all": ("return 1 - none", "return math.comb(c, k) / math.comb(n, k)"),
+        "all": (
+            "return 1 - none",
+            "return torch.tensor([math.comb(right, k) / math.comb(n, k) for right in c.tolist()])",
+        ),
     },
 }
