@@ -271,33 +271,34 @@ def examples(z: Tensor, tokens: Tensor, alive: Tensor, mass: Tensor) -> list[dic
     drawn = often.nonzero()[:, 0][torch.randperm(int(often.sum()), generator=dice)[:8]]
     pictures = []
     for feature in drawn.tolist():
-        places, seen = [], set()
-        for at in z[:, feature].argsort(descending=True)[:200].tolist():
-            around = tokens[max(0, at - 7) : at + 1].tolist()
-            key = tuple(around[-3:])
-            if key in seen or at % T < 7:
-                continue
-            seen.add(key)
-            pieces = [book.decode(torch.tensor([token])) for token in around]
-            places.append(
-                {
-                    "before": "".join(pieces[:-1]),
-                    "at": pieces[-1],
-                    "z": round(z[at, feature].item(), 2),
-                }
-            )
-            if len(places) == 4:
-                break
         share = (mass[feature].max() / mass[feature].sum()).item()
         pictures.append(
             {
                 "feature": feature,
                 "often": round((z[:, feature] > 0).float().mean().item(), 4),
                 "purity": round(share, 3),
-                "places": places,
+                "places": strongest(z[:, feature], tokens),
             }
         )
     return pictures
+
+
+def strongest(z: Tensor, tokens: Tensor) -> list[dict]:
+    """The four places, no two of them alike, at which a feature is strongest."""
+    places: list[dict] = []
+    seen = set()
+    for at in z.argsort(descending=True)[:200].tolist():
+        around = tokens[max(0, at - 7) : at + 1].tolist()
+        key = tuple(around[-3:])
+        if key in seen or at % T < 7:
+            continue
+        seen.add(key)
+        pieces = [book.decode(torch.tensor([token])) for token in around]
+        before, strength = "".join(pieces[:-1]), round(z[at].item(), 2)
+        places.append({"before": before, "at": pieces[-1], "z": strength})
+        if len(places) == 4:
+            break
+    return places
 
 
 # -- steering -----------------------------------------------------------------------------------

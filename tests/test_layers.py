@@ -77,6 +77,8 @@ MAY_IMPORT = {
     "quantise": set(),
     "quantised_file": {"files", "quantise"},
     "lora": {"optimizers", "quantise"},
+    "autoencoder": set(),
+    "circuits": {"attention", "cache", "heads", "masks", "patterns", "transformer"},
     "speculative": {"cache"},
     "streams": {"block", "cache", "masks"},
     "automata": set(),

@@ -111,11 +111,7 @@ def run_grade(options: argparse.Namespace) -> None:
     if not files:
         raise ValueError(f"{options.submissions}: there are no files in it")
     people = roster.read(options.roster) if options.roster else None
-    program = sandbox.walls()
-    if program is None:
-        if os.getuid() == 0 and not sandbox.open_to_all() and not options.as_root:
-            raise ValueError(AS_ROOT)
-        print(NO_WALLS, file=sys.stderr)
+    program = walls(options.as_root)
     folder.claim(place, lab)
     grader = grade.Grader(lab, folder.seed_of(place), program)
     rows = grade.grade(grader, files, place, options.workers)
@@ -127,6 +123,16 @@ def run_grade(options: argparse.Namespace) -> None:
     )
     print(f"feedback and other tables in {place}/")
     tell(rows, place, sum(bool(points) for _, _, points, *_ in others), absent)
+
+
+def walls(as_root: bool) -> str | None:
+    """What keeps hostile answers in, if this machine has it; ValueError where nothing would."""
+    program = sandbox.walls()
+    if program is None:
+        if os.getuid() == 0 and not sandbox.open_to_all() and not as_root:
+            raise ValueError(AS_ROOT)
+        print(NO_WALLS, file=sys.stderr)
+    return program
 
 
 def tell(rows: Sequence[Row], place: Path, strange: int, absent: roster.Absent) -> None:
