@@ -61,7 +61,8 @@ class LowRankChange extends Explorable {
       const points = this.numbers[what].kept.map((y, n) => [this.atX(n + 1), this.atY(y)]);
       parts.push(line(path(points), `curve ${look}`));
       const [x, y] = points[points.length - 1];
-      const at = { x, y: y + (what === "change" ? 22 : -14), class: `name ${look}`, "text-anchor": "end" };
+      const below = what === "change" ? 22 : -14;
+      const at = { x, y: y + below, class: `name ${look}`, "text-anchor": "end" };
       parts.push(svg("text", { ...at, text: name }));
     }
     this.dots = ["output", "state"].map((look) => svg("circle", { r: 5, class: `dot ${look}` }));
