@@ -131,7 +131,7 @@ def test_a_chapter_has_numbered_equations_captioned_figures_and_folded_solutions
     body = article(chapter)
     assert re.match(r"\d+\. ", body.h1.get_text())
     assert body.select(".math .eqno") or body.select('[id^="equation-"]')
-    assert body.select("figure img") and all(
+    assert body.select("figure :is(img, svg)") and all(
         f.select_one("figcaption") for f in body.select("figure")
     )
     exercises, solutions = body.select(".exercise"), body.select(".solution")
