@@ -42,6 +42,7 @@ from attnbook.drawings.seats import two_questions
 from attnbook.drawings.tuning import chat_template, compared_answers, low_rank
 from attnbook.drawings.turning import turning_hands
 from attnbook.drawings.unrolled import unrolled
+from attnbook.drawings.walk import lstm_walk
 from attnbook.explore import element
 from attnbook.heads import watch
 from attnbook.post_training import advantages
@@ -194,6 +195,22 @@ def test_the_cell_carries_what_an_lstm_computes():
         assert all(f"× {gate:.2f}<" in svg for gate in gates)
     with pytest.raises(ValueError, match="a cell of width 1 fits; got width 2"):
         lstm_cell(LSTMCell(1, 2), zero, zero.expand(1, 2), zero.expand(1, 2))
+
+
+def test_a_walk_shows_what_the_cell_computes_letter_by_letter():
+    cell, x = gallery.cell_of_the_brackets(), torch.eye(4)[[0, 1, 1, 2, 3, 1]]
+    state, shown, held = cell.start(1), [], []
+    for x_t in x:
+        with torch.no_grad():
+            state = cell(x_t[None], state)
+        shown.append(f"{float(state[0]):.2f}".replace("-", "−"))
+        held.append(f"{float(state[1]):.2f}".replace("-", "−"))
+    assert held[:4] == ["0.92", "0.94", "0.96", "0.05"] and float(state[1]) < -0.8
+    for svg in DRAWINGS["lstm_walk"].layouts.values():
+        assert re.findall(r"output f s b[^>]*>([−.\d]+)<", svg) == shown
+        assert [words for words in re.findall(r">([−.\d]+)<", svg) if words in held]
+    with pytest.raises(ValueError, match="a row for each of at most 6 letters fit; got width 1, 6"):
+        lstm_walk(cell, x, "seven l")
 
 
 def test_a_gru_takes_anew_what_it_does_not_keep():

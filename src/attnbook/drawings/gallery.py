@@ -41,6 +41,7 @@ from attnbook.drawings.transformer import transformer_2017
 from attnbook.drawings.tuning import chat_template, compared_answers, low_rank
 from attnbook.drawings.turning import turning_hands
 from attnbook.drawings.unrolled import unrolled
+from attnbook.drawings.walk import lstm_walk
 from attnbook.feedforward import MLP
 from attnbook.norms import LayerNorm
 from attnbook.recurrent import GRUCell, LSTMCell, RNNCell
@@ -84,6 +85,19 @@ def cell_of_the_text() -> LSTMCell:
     return cell.float()
 
 
+def cell_of_the_brackets() -> LSTMCell:
+    """Width 1, reads ( or a letter or ) or {, and no state: for each a column of weights."""
+    cell = LSTMCell(4, 1)
+    with torch.no_grad():
+        for weight in cell.parameters():
+            weight.zero_()
+        for row, column in enumerate(
+            ([3, -3, -3, 3], [-3, 4, -3, -3], [2, 1, 0, -2], [2, 2, -3, 2])
+        ):
+            cell.from_input.weight[row] = torch.tensor(column, dtype=torch.float)
+    return cell.float()
+
+
 def cell_that_keeps() -> GRUCell:
     """Width 1; reset 1, update 4 and candidate −1.5 by their biases; the candidate reads h."""
     cell = GRUCell(1, 1)
@@ -119,6 +133,12 @@ def looks() -> Drawing:
 def lstm() -> Drawing:
     zero, state = torch.zeros(1, 1, dtype=torch.float), torch.full((1, 1), 2, dtype=torch.float)
     return lstm_cell(cell_of_the_text(), zero, zero, state)
+
+
+def walk() -> Drawing:
+    """A bracket of one kind with two letters in it, then one of the other kind, as in chapter 1."""
+    x = torch.eye(4, dtype=torch.float)[[0, 1, 1, 2, 3, 1]]
+    return lstm_walk(cell_of_the_brackets(), x, [*"(ab){c"])
 
 
 def gru() -> Drawing:
@@ -178,6 +198,7 @@ GALLERY: dict[str, Callable[[], Drawing]] = {
     "teacher_forcing": teacher_forcing,
     "beams": beams,
     "lstm_cell": lstm,
+    "lstm_walk": walk,
     "gru_cell": gru,
     "three_problems": three_problems,
     "two_questions": two_questions,
