@@ -690,6 +690,8 @@ def show(chromium, content, width, **settings):
 def test_nothing_overlaps_is_crossed_leaves_the_sheet_or_is_too_small(chromium, width, theme):
     with show(chromium, page(DRAWINGS, theme), width) as sheet:
         assert sheet.evaluate(FAULTS) == []
+        sheet.add_style_tag(content="svg text { letter-spacing: .2px }")  # as in a wider font
+        assert sheet.evaluate(FAULTS) == []
         look = sheet.locator(".wide" if width > 660 else ".tall").first
         assert look.is_visible()
         ink = (LIGHT if theme == "light" else DARK)["ink"]

@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import re
 
 import nbformat
 import pytest
@@ -64,19 +65,30 @@ def test_the_solutions_of_every_variant_are_right(number, of):
 
 @GRADED
 def test_an_answer_to_another_variant_is_wrong_and_named(number, of):
-    """Whoever hands in a friend's answers under the own name loses what was decided otherwise; what
-    only calls it follows through."""
+    """Whoever hands in a friend's answers under the own name loses what was decided otherwise.
+
+    It counts once: what only calls the function in which it was decided follows through.
+    """
     course = of(number)
+    full = {asked.name: asked.points for asked in course.lab.asked}
     for student in students(course.lab):
         row, mine = course.grade(signed(course.lab, student)), course.lab.of(student)
         for asked in mine.asked:
             if asked.code:
                 question, flips = row.questions[asked.name], mine.flips(asked.name)
-                if "with a right version of" in question.text:  # the mistake was an earlier one's
+                followed = re.match(r"right, with a right version of (\w+)", question.text)
+                if followed:
+                    before = followed[1]
+                    assert mine.flips(before) and row.questions[before].points < full[before]
                     assert question.points == asked.points
                     continue
                 assert (question.points < asked.points) == bool(flips)
                 assert set(question.mistakes) <= set(flips)
+                called = re.search(r"Tried with a right version of (\w+)", question.text)
+                if called:  # what was decided there has been named there
+                    own = mine.flips(called[1]).values()
+                    assert all(text in row.questions[called[1]].text for text in own)
+                    flips = {n: t for n, t in flips.items() if not any(o in t for o in own)}
                 assert all(text in question.text for text in flips.values())
 
 

@@ -91,7 +91,8 @@ def notes(
         pen.line([(at[n - 1], 38), (at[n], 96)], "key k" if marked else "key k thin", "", 0)
         pen.box(at[n] - size[0] / 2, 98, size, "key edge" if marked else "box")
         pen.text(at[n], 117, f"←{tokens[n - 1]}", "key f b" if marked else "s")
-    pen.text((at[1] + at[2]) / 2 + 14, 62, printed(weight), "key f b l")
+    here = at[1] + (at[2] - at[1]) * (80 - 38) / 58 + 8  # beside the line, where there is room
+    pen.text(here, 80, printed(weight), "key f b l")
     for line, words in enumerate(("layers 1, 2:", "what stood", "before me")):
         pen.text((at[5] + at[6]) / 2, 108 + 15 * line, words, "s")
 

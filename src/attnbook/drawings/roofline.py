@@ -18,7 +18,7 @@ LATENT, ROTATED, HEADS = 512, 64, 128  # what DeepSeek-V3 keeps of a token, and 
 class Case(NamedTuple):
     """An operation; where its label stands, seen from its point, in both layouts."""
 
-    name: str
+    name: str  # "what is done: how"; the narrow layout has the second half alone
     intensity: float
     wide: Point
     tall: Point
@@ -50,7 +50,7 @@ def in_tiles() -> float:
 
 CASES = (
     Case("writing: each head its own keys", by_head(), (14, 12), (12, 14)),
-    Case("writing: 8 heads share keys", by_head(8), (14, 12), (12, 14)),
+    Case("writing: 8 heads a key", by_head(8), (14, 12), (12, 14)),
     Case("reading: table written out", written_out(), (-12, -6), (-10, -8), True),
     Case("writing: latent keys", latent(), (-12, -8), (-10, -10), True),
     Case("reading: in tiles", in_tiles(), (0, -14), (28, -12), True),
@@ -76,8 +76,8 @@ def roofline() -> Drawing:
         f"{PEAK / 1e12:.0f} TFLOP a second. On it lie: {said}."
     )
     wide, tall = Pen(720, 380), Pen(360, 400)
-    under(wide, (64, 34), (640, 288))
-    under(tall, (44, 34), (304, 300))
+    under(wide, (64, 34), (628, 288))
+    under(tall, (44, 34), (292, 300))
     return Drawing(wide, tall, "The roofline of an H100, and where attention lies under it", desc)
 
 
@@ -122,8 +122,8 @@ def marked(pen: Pen, at: Point, case: Case) -> None:
 def limits(pen: Pen, at: Callable[[Length, Length], Point]) -> None:
     """What the two parts of the roof are."""
     x, y = at(PEAK / BANDWIDTH, PEAK)
-    pen.line([(x, y + 10), (x, at(1, 1e12)[1])], "tie", "")
-    pen.text(x - 6, at(1, 1.25e12)[1], f"{PEAK / BANDWIDTH:.0f}", "s muted f e")
+    pen.line([(x, y + 32), (x, y + 92)], "tie", "")
+    pen.text(x, y + 108, f"{PEAK / BANDWIDTH:.0f}", "s muted f")
     x, y = at(4.5, reached(4.5))
     pen.text(x - 8, y - 6, f"{BANDWIDTH / 1e12:.2f} TB/s", "s b e" if pen.width < 500 else "b e")
     x, y = at(2.0**12, PEAK)

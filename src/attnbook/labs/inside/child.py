@@ -203,7 +203,8 @@ def restrict(limits: dict[str, Any]) -> None:
     else:
         hard[resource.RLIMIT_NPROC] = limits["processes"] + running()
     for name, value in hard.items():
-        resource.setrlimit(name, (int(value),) * 2)
+        later = int(value) + (name == resource.RLIMIT_CPU)  # first SIGXCPU, which says why
+        resource.setrlimit(name, (int(value), later))
     if hasattr(os, "nice"):
         os.nice(5)
     os.chdir("/tmp")
