@@ -450,5 +450,6 @@ def test_quantised_by_torch_it_is_close(name):
         assert len(maps) >= 4
         answer, expected = small(*given), model(*given)
     assert answer.shape == expected.shape
-    # a token whose expert changes is answered otherwise, and a memory keeps what went wrong
-    assert torch.corrcoef(torch.stack((answer.flatten(), expected.flatten())))[0, 1] > 0.85
+    # what a delta memory reads may be close to 0, and the norm after it makes the rounding as large
+    least = 0.85 if name == "family qwen3_next" else 0.98
+    assert torch.corrcoef(torch.stack((answer.flatten(), expected.flatten())))[0, 1] > least

@@ -67,7 +67,7 @@ def notes(pen: Pen, x: Length, y: Length) -> None:
     paths |= {"d-network": "decoder.blocks.0.feedforward.part"}
     for name, (title, equation, shape, more) in ABOUT.items():
         with pen.group("note", part=f"n-{name}"):
-            pen.text(x, y + 21, title, "b l")
+            pen.text(x, y + 21, title, "s b l")
             pen.text(x, y + 44, equation, "s l")
             pen.text(x, y + 65, shape, "c l")
             pen.text(x, y + 84, more, "c l" if "(" in more else "s l")
@@ -75,7 +75,7 @@ def notes(pen: Pen, x: Length, y: Length) -> None:
                 size = count(model.get_submodule(paths[name]))
                 pen.text(x, y + 106, f"{size:,} parameters", "s l")
     with pen.group("rest"):
-        pen.text(x, y + 21, "parameters", "b l")
+        pen.text(x, y + 21, "parameters", "s b l")
         wholes = {
             "one table": model.source_embed,
             "encoder": model.encoder,
