@@ -128,6 +128,7 @@ MAY_IMPORT = {
         "training",
     },
     "planner": {"training"},
+    "parallel": PARTS | MODELS | {"train", "training"},
     "cli": {"labs", "planner", "trainer"},
     "__main__": {"cli"},
 }
