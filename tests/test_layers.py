@@ -130,6 +130,8 @@ MAY_IMPORT = {
     "planner": {"training"},
     "parallel": PARTS | MODELS | {"train", "training"},
     "cli": {"labs", "planner", "trainer"},
+    "serving": {"cache", "generate", "kept", "masks", "models"},
+    "cli": {"labs", "planner", "serving", "trainer"},
     "__main__": {"cli"},
 }
 FILES = sorted(path.relative_to(SOURCE) for path in SOURCE.rglob("*.py"))

@@ -6,6 +6,7 @@ from typing import NoReturn
 
 from attnbook.labs import cli as labs
 from attnbook.planner import cli as planner
+from attnbook.serving import cli as serving
 from attnbook.trainer import cli as trainer
 
 
@@ -36,4 +37,5 @@ def parser() -> argparse.ArgumentParser:
     labs.add(parts)
     trainer.add(parts)
     planner.add(parts)
+    serving.add(parts)
     return top

@@ -1,0 +1,386 @@
+"""The book's language model made faster, and what that costs: chapter 17.
+
+    python results/fast.py             # resumed run by run
+    python results/fast.py bits/       # only those whose names begin so
+
+One thread. Times on a machine that does other work as well: what is compared is timed in turns,
+round after round, and medians over the rounds are stored beside all rounds.
+
+**product**: y = x Wᵀ with W 4096 × 4096, in four number formats, for more and more rows of x.
+**speed**: 64 tokens after prompts of 32, for one text and for sixteen: seconds a token.
+**bits**: nats per byte of unseen documentation by bits and group; and with rounded inputs.
+**ranges**: largest number over the root mean square, of weights and of inputs, by channel.
+**checked**: seconds of one call that reads 1, 2, … new tokens.
+**drafts**: tokens per call and seconds a token with drafts; each greedy text equals the plain one.
+**load**: time to first token and tokens a second of `attnbook serve`, by requests a second.
+**places**: probabilities of the model and of two drafts at twelve places, for the page to show.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
+from itertools import product as product_of
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from attnbook import device
+from attnbook.data import text
+from attnbook.drafts import Copy, ModelDraft, NGrams
+from attnbook.generate import generate, temperature
+from attnbook.models import book_lm, load, nats_per_byte
+from attnbook.provenance import provenance, write
+from attnbook.quantise import int4_kernel, int8_kernel, quantised, quantised_matrix
+from attnbook.serving.load import arrivals, under_load
+from attnbook.speculative import Reader, after, certain, overlap, speculative
+from attnbook.train import cosine, token_loss, train
+
+STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "fast.json"
+ROUNDS, TOKENS, PROMPT = 15, 64, 32
+WAYS = {"greedy": certain, "drawn": after(temperature(1.0))}
+SEEDS = range(3)
+
+
+@cache
+def held_out() -> Tensor:
+    """Tokens of documentation that the model never saw."""
+    return load().encode(text.load("python-docs").validation)[0]
+
+
+@cache
+def prompts(B: int) -> Tensor:
+    """Beginnings from all over it."""
+    starts = [i * (len(held_out()) - PROMPT) // B for i in range(B)]
+    return torch.stack([held_out()[i : i + PROMPT] for i in starts])
+
+
+def rounds_of(ways: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
+    """Seconds of each way, all of them in turns."""
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for make in ways.values():
+        make()
+    for _ in range(rounds):
+        for name, make in ways.items():
+            start = time.perf_counter()
+            make()
+            seconds[name].append(round(time.perf_counter() - start, 7))
+    return seconds
+
+
+def product(rows: int) -> dict[str, Any]:
+    """Median seconds of one product in four formats."""
+    torch.manual_seed(0)
+    W, x = torch.randn(4096, 4096), torch.randn(rows, 4096)
+    half, x_half = W.bfloat16(), x.bfloat16()
+    eight, four = quantised_matrix(W, 8), quantised_matrix(W, 4, 32)
+    ways = {
+        "32 bits": partial(F.linear, x, W),
+        "16 bits": partial(F.linear, x_half, half),
+        "8 bits": partial(int8_kernel, x, eight),
+        "4 bits": partial(int4_kernel, x, four),
+    }
+    with torch.no_grad():
+        seconds = rounds_of(ways, 11 if rounds_fit(rows) else 5)
+    return {name: {"median": median(found), "all": found} for name, found in seconds.items()}
+
+
+def rounds_fit(rows: int) -> bool:
+    """Are these products short enough for many rounds?"""
+    return rows <= 64
+
+
+def continued(model: Any, caches: Any, prompt: Tensor, first: nn.Module) -> Tensor:
+    """`TOKENS` greedy tokens more. The prompt is read by `first`, the rest by `model`."""
+    for kept in caches:
+        kept.cut(0)
+    new = first(prompt, caches)[:, -1].argmax(-1, keepdim=True)
+    written = [new]
+    for _ in range(TOKENS - 1):
+        new = model(new, caches)[:, -1].argmax(-1, keepdim=True)
+        written.append(new)
+    return torch.cat(written, 1)
+
+
+def speed(B: int) -> dict[str, Any]:
+    """Seconds a step of five ways to write B texts, and what share of the tokens is the same."""
+    plain = load().model
+    eight = quantised(load().model, 8, product=int8_kernel)
+    room, start = PROMPT + TOKENS, prompts(B)
+    ways: dict[str, Callable[[], Any]] = {}
+    compiled: dict[str, tuple[Tensor, float]] = {}
+    kinds: list[tuple[str, Any, bool, bool]] = [
+        ("plain cache", plain, False, False),
+        ("static cache", plain, True, False),
+        ("compiled", plain, True, True),
+        ("compiled, 8 bits", eight, True, True),
+        ("8 bits", eight, False, False),
+    ]
+    for name, model, fixed, fast in kinds:
+        step: Any = torch.compile(model) if fast else model
+        caches = model.caches(room) if fixed else model.caches()
+        ways[name] = partial(continued, step, caches, start, model)
+        begin = time.perf_counter()
+        with torch.no_grad():
+            compiled[name] = ways[name](), round(time.perf_counter() - begin, 1)
+    with torch.no_grad():
+        seconds = rounds_of(ways, ROUNDS)
+    baseline = compiled["plain cache"][0]
+    return {
+        name: {
+            "median": median(found) / TOKENS,
+            "all": [round(s / TOKENS, 7) for s in found],
+            "first call": compiled[name][1],
+            "same tokens": (compiled[name][0] == baseline).float().mean().item(),
+            "ratio": median(a / b for a, b in zip(seconds["plain cache"], found, strict=True)),
+        }
+        for name, found in seconds.items()
+    }
+
+
+def bits(width: int, group: int | None) -> float:
+    """Nats per byte of unseen documentation with rounded weights."""
+    book = load()
+    model = quantised(book.model, width, group) if width < 32 else book.model
+    return nats(model)
+
+
+def nats(model: nn.Module) -> float:
+    return nats_per_byte(model, load().tokenizer, text.load("python-docs").validation, 256)
+
+
+def rounded(x: Tensor, width: int, by: str) -> Tensor:
+    """x, each token with a scale of its own, or all with one."""
+    top = 2 ** (width - 1) - 1
+    size = x.abs().amax(-1, keepdim=True) if by == "token" else x.abs().amax()
+    scale = size.clamp(min=1e-8) / top
+    return (x / scale).round().clamp(-top, top) * scale
+
+
+def inputs(width: int, by: str) -> float:
+    """Nats per byte when what each linear map reads is rounded; the weights stay."""
+    model = load().model
+    for part in model.modules():
+        if isinstance(part, nn.Linear):
+            part.register_forward_pre_hook(lambda _, x: (rounded(x[0], width, by),))
+    return nats(model)
+
+
+@torch.no_grad()
+def ranges() -> dict[str, Any]:
+    """For each linear map: the largest number over the root mean square, of the weights (worst and
+    median row) and of what it reads (worst and median channel), on unseen text."""
+    model, seen, found = load().model, {}, {}
+    hooks = {
+        part.register_forward_pre_hook(lambda _, x, name=name: seen.update({name: x[0]}))
+        for name, part in model.named_modules()
+        if isinstance(part, nn.Linear)
+    }
+    model(held_out()[:1024].view(4, 256))
+    parts = dict(model.named_modules())
+    for name, x in seen.items():
+        W, x = parts[name].weight, x.flatten(0, -2)
+        found[name] = {
+            "weights": (W.abs().max() / W.square().mean().sqrt()).item(),
+            "inputs": (x.abs().max() / x.square().mean().sqrt()).item(),
+            "largest channel": (x.abs().amax(0).max() / x.abs().amax(0).median()).item(),
+        }
+    assert len(hooks) == len(found)
+    return found
+
+
+def checked() -> dict[str, Any]:
+    """Seconds of a call that reads so many new tokens after 64."""
+    model, ways = load().model, {}
+    past = held_out()[None, :64]
+
+    def call(caches: Any, new: Tensor) -> None:
+        for kept in caches:
+            kept.cut(64)
+        model(new, caches)
+
+    with torch.no_grad():
+        for count in (1, 2, 3, 5, 9, 17, 33):
+            caches = model.caches()
+            model(past, caches)
+            ways[str(count)] = partial(call, caches, held_out()[None, 64 : 64 + count])
+        seconds = rounds_of(ways, 301)
+    one = seconds["1"]
+    return {
+        count: {
+            "median": median(found),
+            "ratio": median(a / b for a, b in zip(found, one, strict=True)),
+        }
+        for count, found in seconds.items()
+    }
+
+
+@cache
+def table() -> NGrams:
+    """Strings of up to four tokens, counted in the training text."""
+    return NGrams(load().encode(text.load("python-docs").train)[0], 1024, 4)
+
+
+@cache
+def small(seed: int) -> nn.Module:
+    """A model of one block with 170 thousand parameters, trained for 300 steps."""
+    torch.manual_seed(seed)
+    model = book_lm(width=64, depth=1, heads=2, kv_heads=1, hidden=160)
+    windows = text.windows(load().encode(text.load("python-docs").train)[0], 128, 16)
+
+    def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+        return token_loss(model(batch[0]), batch[1])
+
+    schedule = cosine(300, 30, 0.05)
+    train(model, windows, loss, steps=300, lr=5e-3, schedule=schedule, seed=seed, progress=False)
+    return model.eval()
+
+
+@cache
+def coarse() -> nn.Module:
+    """The book's model in three bits: a draft of its own."""
+    return quantised(load().model, 3, 32)
+
+
+def proposer(name: str, way: str, K: int, seed: int = 0) -> Any:
+    """A draft of the given kind."""
+    if name == "table of counts":
+        return table()
+    if name == "copy":
+        return Copy(1024, 2)
+    model = small(seed) if name == "small model" else coarse()
+    return ModelDraft(Reader(model, WAYS[way], K + 1), 1024)
+
+
+def drafts(name: str, way: str, K: int, seed: int) -> dict[str, Any]:
+    """Calls, kept and proposed tokens of six texts of 60 tokens, and seconds beside no draft."""
+    model, found = load().model, {"calls": 0, "proposed": 0, "kept": 0}
+    ratios = []
+    for i in range(6):
+        start = held_out()[i * 600 : i * 600 + 64]
+        dice = torch.Generator().manual_seed(i)
+        propose = proposer(name, way, K, seed)
+        begin = time.perf_counter()
+        run = speculative(model, propose, start, 60, K, WAYS[way], dice)
+        middle = time.perf_counter()
+        alone = generate(model, start[None], 60)[0]
+        ratios.append((time.perf_counter() - middle) / (middle - begin))
+        assert way == "drawn" or torch.equal(run.tokens, alone)
+        for key in found:
+            found[key] += getattr(run, key)
+    return {**found, "tokens": 360, "ratio": median(ratios)}
+
+
+def load_of(most: int, rate: int) -> dict[str, Any]:
+    """Forty requests of 48 tokens to `attnbook serve`, three times, at `rate` a second."""
+    command = [sys.executable, "-m", "attnbook", "serve", "--port", "0", "--threads", "1"]
+    pipe = {"stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([*command, "--most", str(most)], **pipe) as server:  # type: ignore[call-overload]
+        url = server.stdout.readline().split()[-1].removesuffix("/v1/completions")
+        bodies = [
+            {"prompt": load().decode(row), "max_tokens": 48, "temperature": 1, "seed": i}
+            for i, row in enumerate(prompts(40))
+        ]
+        under_load(url, bodies[:4], [0.0] * 4)
+        runs = [told(under_load(url, bodies, arrivals(rate, 40, seed))) for seed in SEEDS]
+        server.terminate()
+    return {"runs": runs}
+
+
+def told(timings: list[Any]) -> dict[str, float]:
+    """What a service reports: of the time to first token and between tokens the middle and the
+    tenth worst of a hundred; pieces a second, from the first request to the last token."""
+    assert not [timing.error for timing in timings if timing.error]
+    first = sorted(timing.to_first for timing in timings)
+    between = sorted(timing.between for timing in timings if len(timing.pieces) > 1)
+    begin, end = min(t.sent for t in timings), max(t.pieces[-1] for t in timings)
+    return {
+        "first": median(first),
+        "first, 90 %": first[9 * len(first) // 10],
+        "between": median(between),
+        "pieces a second": sum(len(t.pieces) for t in timings) / (end - begin),
+    }
+
+
+@torch.no_grad()
+def places() -> dict[str, Any]:
+    """Twelve places of unseen text: what the model, a table and the model in 3 bits expect."""
+    book, passage, chances = load(), held_out()[640:760], WAYS["drawn"]
+    p = chances(book.model(passage[None])[0])
+    rough = chances(coarse()(passage[None])[0])
+    found = []
+    for t in range(48, 96, 4):
+        q = {"counts": table().chances(passage[: t + 1]), "coarse": rough[t]}
+        best = {int(i) for d in (p[t], *q.values()) for i in d.topk(2).indices}
+        named = sorted(best | {int(passage[t + 1])}, key=lambda i: -p[t, i].item())[:5]
+        rest = torch.ones(1024, dtype=torch.bool)
+        rest[named] = False
+        found.append(place(book, passage, t, named, rest, p[t], q))
+    return {"places": found, "start": book.decode(passage[:24])}
+
+
+def place(
+    book: Any, passage: Tensor, t: int, named: list[int], rest: Tensor, p: Tensor, q: dict
+) -> dict[str, Any]:
+    """One of them: probabilities of five tokens; of the others the sums."""
+    told = {"before": book.decode(passage[t - 15 : t + 1]), "next": book.decode(passage[t + 1])}
+    told["tokens"] = [book.decode(torch.tensor([i])) for i in named]
+    told["p"] = [round(p[i].item(), 5) for i in named] + [round(p[rest].sum().item(), 5)]
+    for name, other in q.items():
+        told[name] = {
+            "q": [round(other[i].item(), 5) for i in named] + [round(other[rest].sum().item(), 5)],
+            "both": round(torch.minimum(p[rest], other[rest]).sum().item(), 5),
+            "overlap": round(overlap(p, other).item(), 5),
+        }
+    return told
+
+
+def work() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Each run's name, and what makes it."""
+    yield "places", places
+    yield "ranges", ranges
+    yield "bits/32", partial(bits, 32, None)
+    for width in (8, 4, 3, 2):
+        for group in (None, 64, 32, 16):
+            yield f"bits/{width}/{group or 'row'}", partial(bits, width, group)
+    for width, by in ((8, "tensor"), (8, "token"), (6, "tensor"), (6, "token"), (4, "token")):
+        yield f"inputs/{width}/{by}", partial(inputs, width, by)
+    for rows in (1, 2, 4, 8, 16, 32, 64, 128, 256):
+        yield f"product/{rows}", partial(product, rows)
+    for B in (1, 16):
+        yield f"speed/{B}/texts", partial(speed, B)
+    yield "checked", checked
+    for name in ("table of counts", "copy", "3 bits", "small model"):
+        for seed in SEEDS if name == "small model" else (0,):
+            for way, K in product_of(WAYS, (1, 2, 4)):
+                yield f"drafts/{name}/{seed}/{way}/{K}", partial(drafts, name, way, K, seed)
+    for most in (1, 16):
+        for rate in (2, 4, 8, 16, 32):
+            yield f"load/{most}/{rate}", partial(load_of, most, rate)
+
+
+def stored() -> dict[str, Any]:
+    """The runs that there are."""
+    return json.loads(STORE.read_text("utf-8"))["runs"] if STORE.exists() else {}
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    torch._dynamo.config.recompile_limit = 64
+    torch._inductor.config.freezing = True
+    here = provenance(device.choose(0))
+    for name, make in work():
+        if name not in stored() and name.startswith(tuple(sys.argv[1:]) or ""):
+            found = make()
+            print(name, str(found)[:300], flush=True)
+            write(STORE, {"runs": {**stored(), name: found}, "provenance": here})
+
+
+if __name__ == "__main__":
+    main()
