@@ -129,7 +129,6 @@ MAY_IMPORT = {
     },
     "planner": {"training"},
     "parallel": PARTS | MODELS | {"train", "training"},
-    "cli": {"labs", "planner", "trainer"},
     "serving": {"cache", "generate", "kept", "masks", "models"},
     "cli": {"labs", "planner", "serving", "trainer"},
     "__main__": {"cli"},
