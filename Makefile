@@ -29,7 +29,8 @@ help: ## this list
 book: env-book ## build the website from the stored outputs, say where to open it
 	@echo "== website"
 	@# A second build after a failed one would not repeat its warnings: forget what was read.
-	@$(BUILD) -q || { rm -rf _build/.doctrees; exit 1; }
+	@new=$$([ -e _build ] || echo new); rm -f _build/whole; \
+	    $(BUILD) -q || { rm -rf _build/.doctrees; exit 1; }; [ -z "$$new" ] || $(RUN) tools/whole.py --note
 	@$(RUN) -c 'from pathlib import Path as P; print("Open", P("_build/html/index.html").resolve().as_uri())'
 
 test: env-test lint unit $(if $(SLOW),nbval site-tests slow,chapters site) ## must be green; SLOW=1: all that there is
@@ -55,9 +56,10 @@ nbval: env-test ## every notebook again, every output compared
 	@echo "== notebooks"
 	@$(NBVAL) -n $(WORKERS)
 
-site: env-test ## the website built anew, warnings are errors
+site: env-test ## the website built from nothing, if it is not; warnings are errors
 	@echo "== website"
-	@$(BUILD) -q --all || { rm -rf _build/.doctrees; exit 1; }
+	@if $(RUN) tools/whole.py; then echo "built from nothing already, of the same files"; else \
+	    rm -f _build/whole; $(BUILD) -q --all || { rm -rf _build/.doctrees; exit 1; }; $(RUN) tools/whole.py --note; fi
 
 site-tests: site ## the same, then in a browser
 	@echo "== website's tests"
