@@ -32,6 +32,7 @@ from attnbook.drawings.heads import split_attend_join
 from attnbook.drawings.language import bpe, draft_check, next_token
 from attnbook.drawings.lookup import soft_lookup
 from attnbook.drawings.lstm import lstm_cell
+from attnbook.drawings.machines import cut
 from attnbook.drawings.matrices import attention_matrices
 from attnbook.drawings.memory import matrix_memory
 from attnbook.drawings.palette import CSS, DARK, LIGHT, ROLES
@@ -359,6 +360,17 @@ def test_the_loss_of_a_dialogue_counts_where_the_answer_is_to_be_said():
         assert [n for row in pen.tables["mask"] for n in row] == ["0", "0", "0", "1", "1"]
 
 
+def test_the_bytes_beside_a_cut_are_those_that_are_counted():
+    from attnbook.parallel import claims
+    from attnbook.parallel.wire import crew
+
+    names = {"data": "data", "sharded": "ZeRO 3", "tensor": "tensor", "pipeline": "pipeline"}
+    for kind, claim in names.items():
+        sent = crew(2, claims.CLAIMS[claim])[0]["sent"]
+        assert f"{sent:,} bytes" in cut(kind).desc
+        assert f"{sent:,} bytes" in "".join(cut(kind).wide.marks)
+
+
 def test_a_thin_product_has_the_numbers_that_are_said():
     drawing = low_rank(100, 50, 2)
     assert "300 numbers, 6.0 %" in drawing.desc and "5,000 numbers" in drawing.desc
@@ -520,6 +532,7 @@ def test_the_doors_name_every_scheme_and_leave_the_values_alone():
         (lambda: matrix_memory(k=[1.0]), "a memory of 2 × 2, a key and a value of 2 fit"),
         (lambda: chat_template(["a", "b"], answer=2), "2 tokens and an answer from 2 on"),
         (lambda: low_rank(4, 4, 5), "got 4 × 4 and 5"),
+        (lambda: cut("all"), "got 'all'"),
         (lambda: compared_answers(answers=("1", "2")), "got 2 answers, 4 and 4 rewards"),
         (lambda: kv_cache(prompt=9), "up to 14 positions in 8 steps fit; got 9 and 8"),
         (lambda: shared_keys(heads=3), "4 heads that divide the width fit; got 3, 48, 32"),

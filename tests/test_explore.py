@@ -21,6 +21,7 @@ from attnbook.explore.low_rank import LowRankChange
 from attnbook.explore.masks import MaskPainter
 from attnbook.explore.memory import MatrixMemory
 from attnbook.explore.next_token import NextToken
+from attnbook.explore.planner import Planner
 from attnbook.explore.rope import Rope
 from attnbook.explore.sampling import Sampling
 from attnbook.explore.tiles import Tiles
@@ -49,6 +50,7 @@ MAKERS = {
     "masks": MaskPainter,
     "next-token": NextToken,
     "memory": MatrixMemory,
+    "planner": Planner,
     "rope": Rope,
     "sampling": Sampling,
     "tiles": Tiles,

@@ -1,6 +1,7 @@
 """Every drawing with the numbers of the text, for authors and for the tests."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 
@@ -28,6 +29,7 @@ from attnbook.drawings.language import bpe, draft_check, next_token
 from attnbook.drawings.logit import logit_sum
 from attnbook.drawings.lookup import soft_lookup
 from attnbook.drawings.lstm import lstm_cell
+from attnbook.drawings.machines import KINDS, cut
 from attnbook.drawings.matrices import attention_matrices
 from attnbook.drawings.memory import matrix_memory
 from attnbook.drawings.norms import norm_placement
@@ -230,4 +232,5 @@ GALLERY: dict[str, Callable[[], Drawing]] = {
     "chat_template": chat_template,
     "low_rank": low_rank,
     "compared_answers": compared_answers,
+    **{f"cut_{kind}": partial(cut, kind) for kind in KINDS},
 }

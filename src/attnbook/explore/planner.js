@@ -1,0 +1,135 @@
+// A model shared by many GPUs: what each holds, what it sends, how long a step takes.
+const gigabytes = (x) => `${(x / 1e9).toFixed(x >= 1e11 ? 0 : 1)} GB`;
+const seconds = (x) => `${x.toFixed(2)} s`;
+const HOLDS = ["weights", "gradients", "optimizer", "activations"];
+const SPENT = ["computing", "waiting", "tensor", "data", "pipeline"];
+
+class Planner extends Explorable {
+  static limits = { g: [0, 14], t: [0, 4], p: [0, 4], shard: [0, 3] };
+
+  problem({ model, g, t, p }) {
+    const { depth } = this.numbers.models[model];
+    const { step, T } = this.numbers.rules;
+    const [gpus, group, stages] = [2 ** g, 2 ** (t + p), 2 ** p];
+    if (gpus < group) return `${group} GPUs hold one copy, and there are ${gpus}.`;
+    if (depth % stages) return `${depth} blocks do not divide into ${stages} stages.`;
+    if (gpus / group > step / T)
+      return `A step has ${step / T} windows, too few for ${gpus / group} replicas.`;
+    return "";
+  }
+
+  compute(state) {
+    const problem = this.problem(state);
+    if (problem) return { problem, need: 0, least: 0, most: 0, bubble: 0 };
+    const m = this.numbers.models[state.model];
+    const { peak, near, far } = this.numbers.kinds[state.gpu];
+    const { step, T, each, products, machine, weight, moments } = this.numbers.rules;
+    const [gpus, tensor, stages] = [2 ** state.g, 2 ** state.t, 2 ** state.p];
+    const data = gpus / tensor / stages;
+    const rounds = step / (T * data);
+    const tables = m.tied || stages > 1 ? 1 : 2;
+    const blocks = m.depth / stages;
+    const mine = (blocks * m.block + tables * m.vocabulary * m.width) / tensor;
+    const share = (least) => (state.shard >= least ? data : 1);
+    const tokens = T / tensor;
+    const kept = Math.min(stages, rounds) * blocks * 2 * m.width * tokens + 2 * m.kept * tokens;
+    const logits = stages === 1 ? 8 * m.vocabulary * tokens : 0;
+    const parts = [(weight * mine) / share(3), (2 * mine) / share(2), (moments * mine) / share(1)];
+    parts.push(kept + logits);
+
+    const ring = ((data - 1) / data) * mine;
+    const scattered = ring * 2 * (state.shard >= 2 ? rounds : 1);
+    const gathered = ring * [2, 2, 2, 4 * rounds][state.shard];
+    const vectors = rounds * T * m.width * 2;
+    const sums = (blocks * 6 * 2 * vectors * (tensor - 1)) / tensor;
+    const ends = stages > 2 ? 2 : 1;
+    const sent = [scattered + gathered, sums, stages > 1 ? (ends * vectors) / tensor : 0];
+
+    const bubble = (stages - 1) / (rounds + stages - 1);
+    const work = 4 * (2 * m.parameters + 4 * m.depth * m.width * T) * step;
+    const busy = work / (gpus * peak * products);
+    const between = gpus <= machine ? near : far;
+    const sends = [sent[1] / (tensor <= machine ? near : far), sent[0] / between];
+    const spent = [busy, (busy * bubble) / (1 - bubble), ...sends, sent[2] / between];
+    const steps = (each * m.parameters) / step / 86400;
+    return {
+      problem: "",
+      need: sum(parts),
+      parts,
+      sent,
+      seconds: spent,
+      bubble,
+      least: steps * Math.max(spent[0] + spent[1], sum(spent.slice(2))),
+      most: steps * sum(spent),
+    };
+  }
+
+  build() {
+    const bar = (name, words, roles) => {
+      const pieces = roles.map((role) => html("span", { class: `piece ${role}` }));
+      const line = html("span", { class: "limit" });
+      const track = html("div", { class: "track" }, ...pieces, line);
+      const legend = words.map((word, n) => {
+        const value = html("b");
+        const dot = html("span", { class: `dot ${roles[n]}` });
+        return [html("span", { class: "part" }, dot, `${word} `, value), value];
+      });
+      const row = html("div", { class: "legend" }, ...legend.map(([part]) => part));
+      this.picture.append(html("div", { class: "name", text: name }), track, row);
+      return { pieces, line, values: legend.map(([, value]) => value) };
+    };
+    this.holds = bar("memory of a GPU", HOLDS, ["state", "gradient", "muted", "value"]);
+    this.spends = bar("time of a step", SPENT, ["weight", "muted", "query", "key", "position"]);
+    const power = (x) => (2 ** x).toLocaleString("en");
+    const names = (table) => Object.keys(table).map((name) => [name, name.toUpperCase()]);
+    this.choice("model", "model", names(this.numbers.models));
+    this.slider("g", "GPUs", 0, 14, 1, power);
+    this.choice(
+      "shard",
+      "ZeRO",
+      [0, 1, 2, 3].map((n) => [n, String(n)]),
+    );
+    this.slider("t", "tensor", 0, 4, 1, power);
+    this.slider("p", "pipeline", 0, 4, 1, power);
+    this.choice("gpu", "kind", names(this.numbers.kinds));
+  }
+
+  fill({ pieces, values }, numbers, scale, show) {
+    pieces.forEach((piece, n) => {
+      set(piece, { style: `width: ${((100 * (numbers[n] ?? 0)) / scale).toFixed(3)}%` });
+      set(values[n], { text: numbers.length ? show(numbers[n]) : "–" });
+    });
+  }
+
+  draw({ parts = [], seconds: spent = [] }, held) {
+    const room = this.numbers.kinds[this.state.gpu].memory;
+    const scale = held ? this.scale : Math.max(sum(parts), room) * 1.04;
+    this.scale = scale;
+    this.fill(this.holds, parts, scale, gigabytes);
+    set(this.holds.line, { style: `left: ${(100 * room) / scale}%` });
+    this.fill(this.spends, spent, sum(spent) || 1, seconds);
+  }
+
+  tell({ problem, need, least, most, seconds: spent }) {
+    if (problem) return problem;
+    const room = this.numbers.kinds[this.state.gpu].memory;
+    const fits = need < this.numbers.rules.room * room ? "It fits" : "It does not fit";
+    const holds = `${say(need / 1e9, 1)} GB of ${say(room / 1e9, 0)} on each GPU.`;
+    const [busy, waits, ...sends] = spent.map((x) => x);
+    const step = `A step computes for ${say(busy)} s, waits ${say(waits)} s and sends for`;
+    return `${fits}: ${holds} ${step} ${say(sum(sends))} s: ${say(least, 1)} to ${say(most, 1)} days.`;
+  }
+
+  static style = `
+    .name { font-size: 14px; font-weight: 650; margin: 6px 0 5px }
+    .track { position: relative; display: flex; height: 28px; border-radius: 4px;
+      overflow: hidden; background: var(--d-surface) }
+    .piece { flex: none; background: color-mix(in srgb, var(--f) 78%, var(--d-paper)) }
+    .limit { position: absolute; top: 0; bottom: 0; width: 2px; background: var(--d-ink) }
+    .track .limit:not([style]) { display: none }
+    .legend { display: flex; flex-wrap: wrap; gap: 2px 16px; font-size: 13px; margin: 5px 0 4px }
+    .dot { display: inline-block; width: 10px; height: 10px; border-radius: 3px; margin-right: 5px;
+      background: color-mix(in srgb, var(--f) 78%, var(--d-paper)) }`;
+}
+
+define("attn-planner", Planner);
