@@ -18,45 +18,14 @@ from torch import Tensor, nn
 
 from attnbook import device
 from attnbook.data import text
+from attnbook.data.dialogues import TASKS, dialogue, dialogues, words
 from attnbook.generate import generate
 from attnbook.models import BookModel, load
 from attnbook.provenance import provenance, write
 from attnbook.train import cosine, token_loss, train
 
 STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "answers.json"
-SEEDS, STEPS, B, END = range(2), 80, 16, 1
-TASKS = {
-    "repeat": ("Say {} twice.", lambda word: f"{word}, {word}"),
-    "plural": ("What is the plural of {}?", lambda word: f"{word}s"),
-    "spell": ("Spell {}.", "-".join),
-}
-
-
-def words() -> tuple[list[str], list[str]]:
-    """Words to train on, and words that are held out: every fifth."""
-    docs = text.load("python-docs").train
-    found = sorted({word for word in text.words(docs) if word.isalpha() and 4 <= len(word) <= 8})
-    found = [word for word in found if word.islower() and not word.endswith("s")]
-    return [w for n, w in enumerate(found) if n % 5], found[::5]
-
-
-def dialogue(task: str, word: str) -> tuple[str, str]:
-    """What stands before the answer, and the answer with its end."""
-    ask, answer = TASKS[task]
-    return f"<|user|>{ask.format(word)}<|end|><|book|>", f"{answer(word)}<|end|>"
-
-
-def batch(book: BookModel, known: list[str], generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Dialogues, padded on the right, and True at the tokens of the answers."""
-    rows, answers = [], []
-    for _ in range(B):
-        task = list(TASKS)[int(torch.randint(len(TASKS), (), generator=generator))]
-        word = known[int(torch.randint(len(known), (), generator=generator))]
-        before, after = (book.encode(part)[0] for part in dialogue(task, word))
-        rows.append(torch.cat((before, after)))
-        answers.append(torch.arange(len(rows[-1])) >= len(before))
-    pad = torch.nn.utils.rnn.pad_sequence
-    return pad(rows, batch_first=True), pad(answers, batch_first=True)
+SEEDS, STEPS, END = range(2), 80, 1
 
 
 def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
@@ -86,7 +55,7 @@ def answers(seed: int) -> dict:
     """A model after its training."""
     book, (known, held_out) = load("book-lm"), words()
     train(
-        book.model, lambda dice: batch(book, known, dice), loss, steps=STEPS, lr=1e-3,
+        book.model, dialogues(book.encode, known), loss, steps=STEPS, lr=1e-3,
         schedule=cosine(STEPS, 10, 0.05), seed=seed, progress=False,
     )  # fmt: skip
     book.model.eval()

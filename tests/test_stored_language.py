@@ -6,6 +6,7 @@ import importlib
 import pytest
 import torch
 
+from attnbook.data.dialogues import dialogues
 from attnbook.explore.next_token import logits_of
 from attnbook.models import load
 from attnbook.stored_run import stored_run
@@ -61,9 +62,9 @@ def test_the_words_of_the_answers_that_are_asked_were_not_trained_on(script_of):
     assert len(held_out) > 200 and not set(known) & set(held_out)
 
 
-def test_only_the_answer_is_in_the_loss(script_of):
-    study, book = script_of("answers"), load("book-lm")
-    tokens, answer = study.batch(book, ["list"], torch.Generator().manual_seed(0))
+def test_only_the_answer_is_in_the_loss():
+    book = load("book-lm")
+    tokens, answer = dialogues(book.encode, ["list"])(torch.Generator().manual_seed(0))
     for row, counted in zip(tokens, answer, strict=True):
         asked = book.decode(row[: int(counted.int().argmax())])
         assert asked.startswith("<|user|>") and asked.endswith("<|book|>")
