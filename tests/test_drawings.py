@@ -40,6 +40,7 @@ from attnbook.drawings.pen import Pen, printed, read, symbols
 from attnbook.drawings.permits import MASKS, table
 from attnbook.drawings.remain import CURES, three_problems
 from attnbook.drawings.seats import two_questions
+from attnbook.drawings.superposition import superposition
 from attnbook.drawings.tuning import chat_template, compared_answers, low_rank
 from attnbook.drawings.turning import turning_hands
 from attnbook.drawings.unrolled import unrolled
@@ -212,6 +213,15 @@ def test_a_walk_shows_what_the_cell_computes_letter_by_letter():
         assert [words for words in re.findall(r">([−.\d]+)<", svg) if words in held]
     with pytest.raises(ValueError, match="a row for each of at most 6 letters fit; got width 1, 6"):
         lstm_walk(cell, x, "seven l")
+
+
+def test_what_is_read_along_one_feature_of_several_is_its_dot_product_with_the_others():
+    turn = 2 * torch.pi * torch.arange(5) / 5
+    for pen in (DRAWINGS["superposition"].wide, DRAWINGS["superposition"].tall):
+        assert agrees(pen.tables["read"], turn.cos()[None])
+        assert agrees(pen.tables["left"], torch.tensor([[1 - turn[1].cos(), 0, 0, 0, 0]]))
+    with pytest.raises(ValueError, match="3 to 7 features share the plane; got 2"):
+        superposition(2)
 
 
 def test_a_gru_takes_anew_what_it_does_not_keep():

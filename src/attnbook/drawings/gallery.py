@@ -39,6 +39,7 @@ from attnbook.drawings.remain import three_problems
 from attnbook.drawings.reorder import reorder
 from attnbook.drawings.roofline import roofline
 from attnbook.drawings.seats import two_questions
+from attnbook.drawings.superposition import superposition
 from attnbook.drawings.transformer import transformer_2017
 from attnbook.drawings.tuning import chat_template, compared_answers, low_rank
 from attnbook.drawings.turning import turning_hands
@@ -195,6 +196,7 @@ GALLERY: dict[str, Callable[[], Drawing]] = {
     "sum_of_heads": sum_of_heads,
     "residual_stream": stream,
     "unrolled": pulse,
+    "superposition": superposition,
     "one_vector": lambda: one_vector(READS, WRITES),
     "look_back": looks,
     "teacher_forcing": teacher_forcing,
