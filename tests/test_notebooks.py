@@ -39,6 +39,18 @@ def lines(cell):
     return [line for line in folds.body(cell.source).splitlines() if line.strip()]
 
 
+NUMBERS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+@pytest.mark.parametrize("path", BOOK, ids=lambda path: path.stem)
+def test_a_summary_has_as_many_lines_as_its_heading_says(path):
+    """It repeats the result boxes of its page, one line each."""
+    said = "\n".join(c.source for c in normal_form.read(path).cells if c.cell_type == "markdown")
+    results = re.findall(r"^:::\{result\}", said, re.MULTILINE)
+    for number in re.findall(r"^## In (\w+) lines$", said, re.MULTILINE):
+        assert number == NUMBERS[len(results)]
+
+
 def test_there_are_notebooks():
     assert NOTEBOOKS
 
