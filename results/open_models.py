@@ -16,7 +16,8 @@ from typing import Any
 import transformers
 from model_code import COLUMNS, Model, Reader
 
-from attnbook.provenance import write
+from attnbook import device
+from attnbook.provenance import provenance, write
 
 OUT = Path(__file__).with_suffix(".json")
 OLMO = {"vocab_size": 100_278}
@@ -90,7 +91,8 @@ def main() -> None:
     rows = [row(model) for model in MODELS]
     for each in rows:
         print(each["name"], *(cell["says"] for cell in each["cells"].values()), sep=" | ")
-    write(OUT, {"transformers": transformers.__version__, "models": rows})
+    origin = provenance(device.choose(0), "transformers")
+    write(OUT, {"transformers": transformers.__version__, "models": rows, "provenance": origin})
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import sys
 from typing import NoReturn
 
 from attnbook.labs import cli as labs
+from attnbook.ledger import cli as ledger
 from attnbook.planner import cli as planner
 from attnbook.serving import cli as serving
 from attnbook.trainer import cli as trainer
@@ -38,4 +39,5 @@ def parser() -> argparse.ArgumentParser:
     trainer.add(parts)
     planner.add(parts)
     serving.add(parts)
+    ledger.add(parts)
     return top
