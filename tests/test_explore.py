@@ -12,6 +12,7 @@ from attnbook.explore import element
 from attnbook.explore.alignment import Alignment
 from attnbook.explore.block import BlockWalk
 from attnbook.explore.by_hand import AttentionByHand
+from attnbook.explore.clinic import Clinic
 from attnbook.explore.cost import Cost
 from attnbook.explore.decay import Decay
 from attnbook.explore.heads import HeadSwitchboard
@@ -42,6 +43,7 @@ MAKERS = {
     "block": BlockWalk,
     "lookup": lookup,
     "low-rank": LowRankChange,
+    "clinic": Clinic,
     "cost": Cost,
     "decay": Decay,
     "heads": HeadSwitchboard,

@@ -14,6 +14,7 @@ from attnbook.efficient import flash, sparse
 from attnbook.explore.alignment import RUNS, Alignment, per_cent, written
 from attnbook.explore.block import BlockWalk, parts
 from attnbook.explore.by_hand import AttentionByHand
+from attnbook.explore.clinic import INSTRUMENTS, PATIENTS, Clinic, height, short
 from attnbook.explore.cost import MODELS, Cost, Model
 from attnbook.explore.heads import HeadSwitchboard, trained
 from attnbook.explore.low_rank import LowRankChange
@@ -375,6 +376,44 @@ class TestLowRank:
     def test_what_does_not_fit_is_refused(self):
         with pytest.raises(ValueError, match="got 49 and 'change'"):
             LowRankChange(rank=49)
+
+
+class TestClinic:
+    thing = Clinic()
+
+    def test_the_first_patient_has_better_losses_than_the_healthy_one_and_is_worse_in_use(self):
+        healthy = PATIENTS.index("healthy")
+        rows = list(INSTRUMENTS)
+        for seed in (0, 1):
+            sick, well = (
+                result(self.thing, patient=patient, seed=seed)["lines"] for patient in (0, healthy)
+            )
+            for reading in ("loss", "held out"):
+                assert sick[rows.index(reading)][-1] < well[rows.index(reading)][-1] - 0.2
+            assert sick[rows.index("in use")][-1] > well[rows.index("in use")][-1] + 0.2
+
+    def test_every_patient_has_a_fault_of_its_own_and_one_has_none(self):
+        assert len(set(PATIENTS)) == 9
+        verdicts = [
+            result(self.thing, patient=n, guess=name)["verdict"]
+            for n, name in itertools.product(range(9), PATIENTS)
+        ]
+        assert verdicts.count("right") == 9 and verdicts.count("wrong") == 72
+        assert result(self.thing, guess="tell")["verdict"] == "told"
+        assert set(self.thing.fixed()["told"]) == set(PATIENTS) - {"healthy"}
+
+    def test_a_panel_ends_at_its_lowest_and_highest_value(self):
+        for reading, (_, low, high, _) in INSTRUMENTS.items():
+            assert height(reading, low) == 0 and height(reading, 2 * high) == 1
+        assert height("stream", math.sqrt(0.1 * 200)) == pytest.approx(0.5)
+
+    def test_numbers_are_said_with_two_digits(self):
+        found = [short(x) for x in (0.0, 4.693, 0.1312, 86.4, 116.0, 0.000203, 10.0)]
+        assert found == ["0", "4.7", "0.13", "86", "116", "0.0002", "10"]
+
+    def test_what_does_not_fit_is_refused(self):
+        with pytest.raises(ValueError, match=r"patients are 0 to 8.*got 9 and 'none'"):
+            Clinic(patient=9)
 
 
 class TestTiles:

@@ -110,8 +110,12 @@ MAY_IMPORT = {
     "figures": DRAWING,
     "panel": DRAWING,
     "show": DRAWING,
-    "explore": DRAWING | PARTS | {"data", "generate", "planner", "stored_run"},
-    "drawings": DRAWING | PARTS | MODELS | {"parallel", "post_training", "train"},
+    "clinic": PARTS | MODELS | {"data", "train"},
+    "explore": DRAWING | PARTS | {"clinic", "data", "generate", "planner", "stored_run"},
+    "drawings": DRAWING
+    | PARTS
+    | MODELS
+    | {"clinic", "parallel", "post_training", "stored_run", "train"},
     "files": set(),
     "provenance": {"device", "files"},
     "study": {"data", "device", "provenance", "train", "training"},

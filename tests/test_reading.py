@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 CHAPTERS = [file for file in pages(ROOT) if re.match(r"book/\d\d-", file)]
 MAIN = [file for file in CHAPTERS if "deeper" not in file]
 # A picture is an image, a drawing, or an explorable that is drawn without one.
-PICTURE = ".opening .picture :is(img, svg, attn-next-token, attn-inside):visible"
+PICTURE = ".opening .picture :is(img, svg, attn-next-token, attn-inside, attn-clinic):visible"
 STORED = ROOT / "tests/pages.json"
 TALLEST = 17_500  # pixels of a main page of the second edition, at a width of 1,366
 PAGE, LANDING = 1_000_000, 250_000  # bytes, compressed as a server would

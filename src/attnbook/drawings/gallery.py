@@ -15,6 +15,7 @@ from attnbook.drawings.block import residual_stream
 from attnbook.drawings.bottleneck import look_back, one_vector
 from attnbook.drawings.cache import kv_cache, shared_keys
 from attnbook.drawings.circuit import induction_circuit
+from attnbook.drawings.clinic import dashboard
 from attnbook.drawings.cones import nothing_leaks
 from attnbook.drawings.decoder import decoder_block
 from attnbook.drawings.doors import where_positions
@@ -233,6 +234,7 @@ GALLERY: dict[str, Callable[[], Drawing]] = {
     "logit_sum": lambda: logit_sum({**SHARES, "network 3": -1.0}, "b"),
     "chat_template": chat_template,
     "low_rank": low_rank,
+    "dashboard": dashboard,
     "compared_answers": compared_answers,
     **{f"cut_{kind}": partial(cut, kind) for kind in KINDS},
 }
