@@ -119,7 +119,7 @@ def test_the_table_in_chapter_2_is_what_is_stored(runs, root):
     text = next(cell.source for cell in notebook.cells if cell.id == "real")
     rows = [line for line in text.split("\n") if line.startswith("| ") and "`" in line]
     expected = {
-        (f"(`{run['config']['corpus']}`)", f"`{run['config']['model']}`"): (
+        (f"`{run['config']['corpus']}`", f"`{run['config']['model']}`"): (
             f"{run['parameters'] / 1e6:.1f} million",
             f"{run['steps']:,}",
             f"{run['training_seconds']:,}",
@@ -131,7 +131,7 @@ def test_the_table_in_chapter_2_is_what_is_stored(runs, root):
     found = {}
     for row in rows:
         corpus, model, *numbers = (part.strip() for part in row.strip("|").split("|"))
-        found[corpus.split()[-1], model] = tuple(numbers)
+        found[corpus, model] = tuple(numbers)
     assert found == expected
     multi30k = [run for run in runs.values() if run["config"]["corpus"] == "multi30k-de-en"]
     one, attention = (
