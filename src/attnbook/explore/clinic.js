@@ -38,7 +38,7 @@ class Clinic extends Explorable {
       return parts;
     });
     const boxes = this.panels.map(({ box }) => box);
-    const told = "Grey: the healthy run. Dashed: ln 94, norm 1, update 1/1000.";
+    const told = "Grey: healthy. Dashed: ln 94, 1, 1/1000.";
     boxes.push(html("p", { class: "hint", text: told }));
     this.picture.append(html("div", { class: "board" }, ...boxes));
     const beds = [...LETTERS].map((letter, n) => [n, letter]);
