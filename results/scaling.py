@@ -15,10 +15,12 @@ the rate 1.5 / width: of those tried at widths 16 and 96 over 300 steps the larg
 1.6 and 1.9 / width.
 
 Each run goes to a file in results/scaling/. A run that is there is not run again, and one that was
-interrupted is resumed.
+interrupted is resumed. When the whole plan is there, what chapter 12 reads of it is written to
+src/attnbook/runs/scaling.json.
 """
 
 import argparse
+import json
 import math
 from functools import partial
 from pathlib import Path
@@ -29,17 +31,21 @@ from torch import nn
 from attnbook import device, recipes, study
 from attnbook.data import text
 from attnbook.feedforward import swiglu_hidden
-from attnbook.provenance import provenance
+from attnbook.provenance import provenance, write
 from attnbook.recurrent import LSTMCell, language_model
 from attnbook.recurrent_logits import Logits
 from attnbook.study import Config, adamw, held_out_loss, next_token_loss
 from attnbook.train import cosine, parameters, train
 from attnbook.transformer import LanguageModel
 
+STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "scaling.json"
 WIDTHS = (6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
 LSTM_WIDTHS = (12, 20, 32, 52, 84, 136)
 PLAN = {"depth": 2, "T": 64, "batch": 16, "floor": 0.1, "betas": [0.9, 0.99], "weight_decay": 0.1}
 STEPS = 2000
+GRID_WIDTHS = (8, 12, 16, 24, 32, 48, 64, 96, 128)
+GRID_STEPS = (125, 250, 500, 1000, 4000)  # and the 2,000 of the sizes
+GRID_WORK = 64 * 4000  # the largest width times steps that the grid asks for
 
 
 def plan() -> list[dict]:
@@ -50,7 +56,13 @@ def plan() -> list[dict]:
     rates += [{"width": width, "rate": 0.5} for width in (64, 128, 192)]
     again = [{"width": width, "seed": 1} for width in WIDTHS if width <= 64]
     recurrent = [{"width": width, "cell": "lstm"} for width in LSTM_WIDTHS]
-    return [settings(**changes) for changes in sizes + recurrent + data + rates + again]
+    return [settings(**changes) for changes in sizes + recurrent + data + rates + again] + grid()
+
+
+def grid() -> list[dict]:
+    """What sizes and data lack of a grid in both, the short runs first; none is in them twice."""
+    pairs = [(w, s) for s in GRID_STEPS for w in GRID_WIDTHS if w * s <= GRID_WORK]
+    return [settings(w, s) for w, s in pairs if w not in (16, 64) or s == GRID_STEPS[0]]
 
 
 def settings(
@@ -121,6 +133,21 @@ def named(config: Config) -> str:
     return f"{config['cell']}.{name}" if "cell" in config else name
 
 
+def collected(folder: Path) -> dict:
+    """What the chapter reads: one row for each run of the plan, and where they come from."""
+    rows = []
+    for config in plan():
+        run = json.loads((folder / f"{named(config)}.json").read_text("utf-8"))
+        rows.append(
+            {name: config[name] for name in ("width", "steps", "rate", "seed")}
+            | {"cell": config.get("cell", "attention"), "N": run["parameters"]}
+            | {"all": run["all_parameters"], "D": run["characters"]}
+            | {"loss": run["validation_loss"], "training": run["training_loss"]}
+            | {"way": run["validation"]}
+        )
+    return {"runs": rows, "provenance": {"command": "python results/scaling.py"}}
+
+
 def chosen(options: argparse.Namespace) -> list[dict]:
     """The one run that is asked for, or the plan."""
     if options.width is None:
@@ -146,6 +173,8 @@ def main() -> None:
         name = named(config)
         run = study.run_or_explain(parser, options.out / f"{name}.json", config, measure)
         print(f"{name}: {run['parameters']:,} parameters, {run['validation_loss']} nats")
+    if options.width is None and options.out == Path(__file__).parent / "scaling":
+        write(STORE, collected(options.out))
 
 
 if __name__ == "__main__":

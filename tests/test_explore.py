@@ -25,6 +25,7 @@ from attnbook.explore.next_token import NextToken
 from attnbook.explore.planner import Planner
 from attnbook.explore.rope import Rope
 from attnbook.explore.sampling import Sampling
+from attnbook.explore.scaling import ScalingFit
 from attnbook.explore.tiles import Tiles
 
 WORDS = ["my", "red", "car"]
@@ -55,6 +56,7 @@ MAKERS = {
     "planner": Planner,
     "rope": Rope,
     "sampling": Sampling,
+    "scaling": ScalingFit,
     "tiles": Tiles,
 }
 every = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)

@@ -102,6 +102,7 @@ MAY_IMPORT = {
     "train": {"training"},
     "sharp": set(),
     "stored_run": set(),
+    "scaling_law": set(),
     "seating": PARTS | {"data", "train"},
     "translators": PARTS | {"data", "seq2seq", "train"},
     "recalling": PARTS | {"data", "train"},
@@ -111,7 +112,9 @@ MAY_IMPORT = {
     "panel": DRAWING,
     "show": DRAWING,
     "clinic": PARTS | MODELS | {"data", "train"},
-    "explore": DRAWING | PARTS | {"clinic", "data", "generate", "planner", "stored_run"},
+    "explore": DRAWING
+    | PARTS
+    | {"clinic", "data", "generate", "planner", "scaling_law", "stored_run"},
     "drawings": DRAWING
     | PARTS
     | MODELS

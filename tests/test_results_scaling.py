@@ -1,13 +1,12 @@
-"""The scaling study: each run says where it comes from, and chapter 12 carries what is stored."""
+"""The scaling study: each run says where it comes from, and chapter 12 reads what is stored."""
 
 import json
 import math
 
-import nbformat
-import numpy as np
 import pytest
 import torch
 
+from attnbook.stored_run import stored_run
 from attnbook.train import parameters
 
 
@@ -15,12 +14,6 @@ from attnbook.train import parameters
 def runs(root):
     found = root.glob("results/scaling/*.json")
     return {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(found)}
-
-
-@pytest.fixture(scope="module")
-def cells(root):
-    notebook = nbformat.read(root / "book/12-why-it-works.ipynb", nbformat.NO_CONVERT)
-    return {cell.id: cell.source for cell in notebook.cells}
 
 
 @pytest.fixture
@@ -36,14 +29,6 @@ def chosen(runs, **settings):
         if all(run["config"].get(name) == value for name, value in settings.items())
     ]
     return sorted(found, key=lambda run: (run["config"]["width"], run["config"]["seed"]))
-
-
-def carried(cells, *ids):
-    """The names that these cells of the chapter define."""
-    names = {"np": np}
-    for name in ids:
-        exec(cells[name], names)
-    return names
 
 
 def test_the_plan_was_carried_out(runs, scaling):
@@ -82,54 +67,31 @@ def test_sizes_span_almost_three_decades_in_a_dozen_models_or_more(runs):
     assert len(sizes) >= 12 and max(sizes) / min(sizes) > 500
 
 
-def test_the_chapter_carries_the_losses_of_all_sizes(runs, cells):
-    found = {}
-    for run in chosen(runs, cell=None, steps=2000, rate=1.0):
-        key = run["config"]["width"], run["parameters"], run["all_parameters"]
-        found.setdefault(key, []).append(run["validation_loss"])
-    lstms = [(run["parameters"], run["validation_loss"]) for run in chosen(runs, cell="lstm")]
-    names = carried(cells, "scaling-models", "scaling-lstms", "scaling-lstms-b")
-    assert names["models"] == [(*key, losses) for key, losses in found.items()]
-    assert names["lstms"] == lstms
-    smallest, largest = names["N"][[0, -1]]
-    assert f"{smallest:,.0f} to {largest:,.0f} parameters" in cells["scaling"]
-    assert f"We trained {len(found)} transformers" in cells["scaling"]
-    assert f"widths {names['models'][0][0]} to {names['models'][-1][0]}" in cells["scaling"]
+def test_the_grid_is_full_up_to_its_work_and_no_run_is_planned_twice(scaling):
+    names = [scaling.named(config) for config in scaling.plan()]
+    assert len(names) == len(set(names))
+    for width in scaling.GRID_WIDTHS:
+        for steps in (*scaling.GRID_STEPS, 2000):
+            wanted = scaling.named(scaling.settings(width, steps))
+            assert (wanted in names) == (width * steps <= scaling.GRID_WORK), wanted
 
 
-def test_the_chapter_carries_the_other_runs(runs, cells):
-    names = carried(cells, "rates")
-    plain = chosen(runs, cell=None, steps=2000, seed=0)
-    tried = {run["config"]["width"] for run in plain if run["config"]["rate"] != 1}
-    rates = {width: {} for width in sorted(tried)}
-    for run in sorted(plain, key=lambda run: run["config"]["rate"]):
-        if run["config"]["width"] in tried:
-            rates[run["config"]["width"]][run["config"]["rate"]] = run["validation_loss"]
-    assert names["rates"] == rates
-    names = carried(cells, "schedule-data")
-    for width in (16, 64):
-        own = [
-            chosen(runs, cell=None, width=width, steps=steps, rate=1.0, seed=0)[0]
-            for steps in names["steps"]
-        ]
-        assert names["own_schedule"][width] == [run["validation_loss"] for run in own]
-        assert names["on_the_way"][width] == [value for _, value in own[-1]["validation"]]
+def test_the_chapter_reads_what_the_runs_found(runs, scaling, root):
+    stored = stored_run("scaling")
+    assert stored == scaling.collected(root / "results/scaling")
+    assert len(stored["runs"]) == len(runs)
+    by_name = {scaling.named(config): row for config, row in zip(scaling.plan(), stored["runs"])}  # noqa: B905
+    for name, run in runs.items():
+        assert by_name[name]["loss"] == run["validation_loss"]
+        assert by_name[name]["D"] == run["characters"]
 
 
-def test_the_gaps_between_training_and_held_out_loss_are_those_stored(runs, cells):
-    plain = chosen(runs, cell=None, steps=2000, rate=1.0, seed=0)
-    stored = {run["config"]["width"]: run for run in plain}
-    for width, gap in carried(cells, "gaps")["gaps"].items():
-        run = stored[width]
-        assert gap == pytest.approx(run["validation_loss"] - run["training_loss"], abs=0.0051)
-    assert f"({plain[0]['passes']:.1f} passes" in cells["scaling"]
-
-
-def test_exponents_in_the_text_are_those_of_the_fit(cells):
-    names = carried(cells, "scaling-models", "scaling-lstms", "scaling-lstms-b", "fit")
-    fit, N, L = names["power_law"], names["N"], names["L"]
-    (alpha, _, _), (with_floor, _, floor) = fit(N, L, floor=False), fit(N, L)
-    assert f"| ours | no floor | {alpha:.3f} |" in cells["fit-says"]
-    assert f"| ours | floor {floor:.2f} | {with_floor:.2f} |" in cells["fit-says"]
-    assert 3.5 < with_floor / alpha < 4.5  # "four times as large"
-    assert abs(alpha - fit(names["N_lstm"], names["L_lstm"], floor=False)[0]) < 0.02
+def test_what_the_text_says_of_the_runs(root, runs):
+    page = (root / "book/12-why-it-works.ipynb").read_text("utf-8")
+    grid = list(chosen(runs, cell=None, rate=1.0, seed=0))
+    widths = {run["config"]["width"] for run in grid if run["config"]["steps"] == 125}
+    grid = [run for run in grid if run["config"]["width"] in widths]
+    sizes = sorted({run["parameters"] for run in grid})
+    assert f"{len(grid)} runs, one seed" in page and len(widths) == 9
+    assert f"{sizes[0]:,} to {sizes[-1]:,} parameters" in page
+    assert round(sizes[-1] / sizes[0]) == 245
