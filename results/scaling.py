@@ -135,7 +135,7 @@ def named(config: Config) -> str:
 
 def collected(folder: Path) -> dict:
     """What the chapter reads: one row for each run of the plan, and where they come from."""
-    rows = []
+    rows, origins = [], []
     for config in plan():
         run = json.loads((folder / f"{named(config)}.json").read_text("utf-8"))
         rows.append(
@@ -145,7 +145,9 @@ def collected(folder: Path) -> dict:
             | {"loss": run["validation_loss"], "training": run["training_loss"]}
             | {"way": run["validation"]}
         )
-    return {"runs": rows, "provenance": {"command": "python results/scaling.py"}}
+        origins.append(run["provenance"])
+    last = max(origins, key=lambda origin: origin["date"])
+    return {"runs": rows, "provenance": last | {"command": "python results/scaling.py"}}
 
 
 def chosen(options: argparse.Namespace) -> list[dict]:
