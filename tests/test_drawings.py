@@ -40,6 +40,7 @@ from attnbook.drawings.pen import Pen, printed, read, symbols
 from attnbook.drawings.permits import MASKS, table
 from attnbook.drawings.remain import CURES, three_problems
 from attnbook.drawings.seats import two_questions
+from attnbook.drawings.serving import shared_pages, two_batches
 from attnbook.drawings.superposition import superposition
 from attnbook.drawings.tuning import chat_template, compared_answers, low_rank
 from attnbook.drawings.turning import turning_hands
@@ -387,6 +388,24 @@ def test_a_thin_product_has_the_numbers_that_are_said():
     assert "300 learn" in "".join(drawing.wide.marks)
 
 
+def test_nobody_waits_in_a_batch_that_changes_and_everybody_writes_what_was_asked():
+    drawing = two_batches((4, 1, 2, 3), 2)
+    for pen in (drawing.wide, drawing.tall):
+        static, continuous = (pen.tables[name] for name in ("static", "continuous"))
+        assert static == [list("AAAACC·"), list("B···DDD")]
+        assert continuous == [list("AAAA··"), list("BCCDDD")]
+        for rows in (static, continuous):
+            letters = "".join(letter for row in rows for letter in row)
+            assert [letters.count(name) for name in "ABCD"] == [4, 1, 2, 3]
+
+
+def test_pages_that_hold_the_same_beginning_stand_in_both_block_tables():
+    blocks = shared_pages().wide.tables["blocks"]
+    assert blocks == [["1", "2", "3"], ["1", "2", "4"]]
+    apart = shared_pages(("a b c d e", "b c d e f")).wide.tables["blocks"]
+    assert not set(apart[0]) & set(apart[1])
+
+
 def test_answers_are_compared_by_their_advantages():
     drawing = compared_answers("1 + 1 =", ("2", "3", "2"), (1, 0, 1), (0, 0, 0))
     for pen in (drawing.wide, drawing.tall):
@@ -543,6 +562,9 @@ def test_the_doors_name_every_scheme_and_leave_the_values_alone():
         (lambda: chat_template(["a", "b"], answer=2), "2 tokens and an answer from 2 on"),
         (lambda: low_rank(4, 4, 5), "got 4 × 4 and 5"),
         (lambda: cut("all"), "got 'all'"),
+        (lambda: two_batches((1, 2), 2), "got 2 and"),
+        (lambda: two_batches((9, 9, 9), 2), "13 steps fit; got 18"),
+        (lambda: shared_pages(("a",)), "got 1 texts, pages of 4"),
         (lambda: compared_answers(answers=("1", "2")), "got 2 answers, 4 and 4 rewards"),
         (lambda: kv_cache(prompt=9), "up to 14 positions in 8 steps fit; got 9 and 8"),
         (lambda: shared_keys(heads=3), "4 heads that divide the width fit; got 3, 48, 32"),

@@ -15,6 +15,7 @@ from attnbook.explore.by_hand import AttentionByHand
 from attnbook.explore.clinic import Clinic
 from attnbook.explore.cost import Cost
 from attnbook.explore.decay import Decay
+from attnbook.explore.draft_check import DraftCheck
 from attnbook.explore.heads import HeadSwitchboard
 from attnbook.explore.inside import Inside
 from attnbook.explore.lookup import Lookup
@@ -45,6 +46,7 @@ MAKERS = {
     "lookup": lookup,
     "low-rank": LowRankChange,
     "clinic": Clinic,
+    "draft-check": DraftCheck,
     "cost": Cost,
     "decay": Decay,
     "heads": HeadSwitchboard,

@@ -16,6 +16,7 @@ from attnbook.explore.block import BlockWalk, parts
 from attnbook.explore.by_hand import AttentionByHand
 from attnbook.explore.clinic import INSTRUMENTS, PATIENTS, Clinic, height, short
 from attnbook.explore.cost import MODELS, Cost, Model
+from attnbook.explore.draft_check import DraftCheck
 from attnbook.explore.heads import HeadSwitchboard, trained
 from attnbook.explore.low_rank import LowRankChange
 from attnbook.explore.masks import MaskPainter
@@ -348,6 +349,29 @@ class TestMemory:
             MatrixMemory(step=7)
         with pytest.raises(ValueError, match="strength is 0 to 2"):
             MatrixMemory(strength=3.0)
+
+
+class TestDraftCheck:
+    thing = DraftCheck()
+
+    def test_what_is_kept_and_what_is_drawn_instead_are_together_the_models_own_shares(self):
+        for state in self.thing.cases():
+            now = result(self.thing, **state)
+            p = self.thing.places[state["place"] - 1]["p"]
+            missing = 1 - now["overlap"]
+            again = [k + missing * r for k, r in zip(now["kept"], now["rest"], strict=True)]
+            assert again == pytest.approx(p, abs=1e-9)
+
+    def test_the_share_that_stays_is_the_overlap_that_the_run_has_stored(self):
+        for place, draft in itertools.product(range(1, 13), ("counts", "coarse")):
+            stored = self.thing.places[place - 1][draft]["overlap"]
+            assert result(self.thing, place=place, draft=draft)["overlap"] == pytest.approx(
+                stored, abs=1e-4
+            )
+
+    def test_what_does_not_fit_is_refused(self):
+        with pytest.raises(ValueError, match="got 13, 'counts' and 2"):
+            DraftCheck(place=13)
 
 
 class TestLowRank:

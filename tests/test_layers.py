@@ -118,7 +118,7 @@ MAY_IMPORT = {
     "drawings": DRAWING
     | PARTS
     | MODELS
-    | {"clinic", "parallel", "post_training", "stored_run", "train"},
+    | {"clinic", "parallel", "post_training", "serving", "stored_run", "train"},
     "files": set(),
     "provenance": {"device", "files"},
     "study": {"data", "device", "provenance", "train", "training"},

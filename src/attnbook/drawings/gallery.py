@@ -40,6 +40,7 @@ from attnbook.drawings.remain import three_problems
 from attnbook.drawings.reorder import reorder
 from attnbook.drawings.roofline import roofline
 from attnbook.drawings.seats import two_questions
+from attnbook.drawings.serving import shared_pages, two_batches
 from attnbook.drawings.superposition import superposition
 from attnbook.drawings.transformer import transformer_2017
 from attnbook.drawings.tuning import chat_template, compared_answers, low_rank
@@ -237,4 +238,6 @@ GALLERY: dict[str, Callable[[], Drawing]] = {
     "dashboard": dashboard,
     "compared_answers": compared_answers,
     **{f"cut_{kind}": partial(cut, kind) for kind in KINDS},
+    "two_batches": two_batches,
+    "shared_pages": shared_pages,
 }
