@@ -653,6 +653,53 @@ def one_of_k_cases(numbers):
     ]
 
 
+# Chapter 17
+
+
+def round_to_nearest(wrong, W, bits, group):
+    pieces = W.view(1, 1, -1) if "matrix" in wrong else W.view(len(W), -1, group)
+    if "row" in wrong:
+        pieces = W.view(len(W), 1, -1)
+    top = 2 ** (bits - 1) - ("one-more" not in wrong)
+    s = pieces.abs().amax(-1, keepdim=True) / top
+    levels = (pieces / s).floor() if "floor" in wrong else (pieces / s).round()
+    return (levels if "levels" in wrong else s * levels).view_as(W)
+
+
+def round_to_nearest_cases(numbers):
+    return [
+        Case("four bits, groups of four", (normal(numbers, 3, 8), 4, 4)),
+        Case("three bits, groups of two", (normal(numbers, 2, 8), 3, 2)),
+        Case("eight bits, a row", (normal(numbers, 4, 6), 8, 6)),
+    ]
+
+
+def pages_used(wrong, prompts, size):
+    full, rest = set(), 0
+    for n, prompt in enumerate(prompts.tolist()):
+        ends = list(range(size, len(prompt) + 1, size))
+        if "part" in wrong and len(prompt) % size:
+            ends.append(len(prompt))
+        for end in ends:
+            begin = end - size if "inside" in wrong else 0
+            full.add((*prompt[begin:end], *([-1 - n] if "alone" in wrong else [])))
+        rest += "part" not in wrong and "full-only" not in wrong and len(prompt) % size > 0
+    return len(full) + rest
+
+
+def pages_used_cases(numbers):
+    alike = whole(numbers, 0, 9, 1, 8).repeat(3, 1)
+    alike[:, 6:] = torch.arange(6).view(3, 2) + 10
+    places = whole(numbers, 0, 9, 1, 4).repeat(2, 2)
+    places[1, :4] += 10
+    twice = whole(numbers, 0, 9, 1, 7).repeat(2, 1)
+    return [
+        Case("three that begin alike", (alike, 3)),
+        Case("the same tokens at two places", (places, 2)),
+        Case("the same prompt twice", (twice, 4)),
+    ]
+
+
 QUESTIONS = {
     "elman_jacobian": Question(
         elman_jacobian,
@@ -996,6 +1043,27 @@ QUESTIONS = {
             "back": "answers are put back after each draw; they are drawn without that",
             "none": "the chance that none is right is returned; one minus it is asked for",
             "all": "the chance that all are right is returned; one of them is enough",
+        },
+    ),
+    "round_to_nearest": Question(
+        round_to_nearest,
+        round_to_nearest_cases,
+        {
+            "matrix": "one scale serves the whole matrix; each group of a row has its own",
+            "row": "one scale serves a whole row; each group has its own",
+            "one-more": "the largest level is 2^(bits − 1); it is one less",
+            "floor": "rounded down; to the nearest level is asked for",
+            "levels": "the levels are returned; times their scale is asked for",
+        },
+    ),
+    "pages_used": Question(
+        pages_used,
+        pages_used_cases,
+        {
+            "inside": "pages with the same tokens are shared whatever stands before them",
+            "alone": "nothing is shared between prompts",
+            "part": "pages that are not full are shared, too",
+            "full-only": "pages that are not full are not counted",
         },
     ),
 }

@@ -361,7 +361,7 @@ def work() -> Iterator[tuple[str, Callable[[], Any]]]:
             for way, K in product_of(WAYS, (1, 2, 4)):
                 yield f"drafts/{name}/{seed}/{way}/{K}", partial(drafts, name, way, K, seed)
     for most in (1, 16):
-        for rate in (2, 4, 8, 16, 32):
+        for rate in (4, 8, 16, 32):
             yield f"load/{most}/{rate}", partial(load_of, most, rate)
 
 

@@ -77,6 +77,8 @@ GLYPHS = {
     + path("M24 12V4M24 44V36"),
     # a matrix that stays, and a thin product beside it
     "16": path("M8 6H28V32H8Z") + path("M8 40H28", 4) + path("M40 14V44", 4) + path("M32 40H36", 2),
+    # a meter
+    "17": path("M6 38A20 20 0 1 1 42 38") + path("M24 34L36 18", 4),
 }
 
 

@@ -63,7 +63,7 @@ def two_batches(lengths: Sequence[int] = (7, 2, 3, 5, 2, 4), places: int = 3) ->
     return Drawing(*pens, "A batch that ends together, and one that changes", desc)
 
 
-TITLES = ("static: all wait for the longest", "continuous: a free place is taken at once")
+TITLES = ("static: all wait for the longest", "continuous: no place waits")
 
 
 def schedule(pen: Pen, corner: Point, cell: Point, title: str, table: list[Row]) -> None:

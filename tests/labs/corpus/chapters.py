@@ -224,6 +224,31 @@ def one_of_k(n, c, k):
     none = torch.tensor(wanted)
     return 1 - none
 """,
+    "round_to_nearest": """
+def round_to_nearest(W, bits, group):
+    top = 2 ** (bits - 1) - 1
+    out = torch.empty_like(W)
+    for i in range(len(W)):
+        for j in range(0, W.shape[1], group):
+            piece = W[i, j : j + group]
+            s = piece.abs().max() / top
+            out[i, j : j + group] = torch.round(piece / s) * s
+    return out
+""",
+    "pages_used": """
+def pages_used(prompts, size):
+    seen, count = set(), 0
+    for row in prompts:
+        prompt = row.tolist()
+        for i in range(0, len(prompt), size):
+            end = i + size
+            if end > len(prompt):
+                count += 1
+            elif str(prompt[0:end]) not in seen:
+                seen.add(str(prompt[0:end]))
+                count += 1
+    return count
+""",
 }
 
 CHANGES = {
@@ -515,5 +540,21 @@ CHANGES = {
             "return 1 - none",
             "return torch.tensor([math.comb(right, k) / math.comb(n, k) for right in c.tolist()])",
         ),
+    },
+    "round_to_nearest": {
+        "matrix": ("piece.abs().max() / top", "W.abs().max() / top"),
+        "row": ("piece.abs().max() / top", "W[i].abs().max() / top"),
+        "one-more": ("2 ** (bits - 1) - 1", "2 ** (bits - 1)"),
+        "floor": ("torch.round(piece / s)", "torch.floor(piece / s)"),
+        "levels": ("torch.round(piece / s) * s", "torch.round(piece / s)"),
+    },
+    "pages_used": {
+        "inside": (
+            "elif str(prompt[0:end]) not in seen:\n                seen.add(str(prompt[0:end]))",
+            "elif str(prompt[i:end]) not in seen:\n                seen.add(str(prompt[i:end]))",
+        ),
+        "alone": ("elif str(prompt[0:end]) not in seen:", "else:"),
+        "part": ("if end > len(prompt):\n                count += 1\n            elif", "if"),
+        "full-only": ("count += 1\n            elif", "pass\n            elif"),
     },
 }
