@@ -700,6 +700,46 @@ def pages_used_cases(numbers):
     ]
 
 
+# Chapter 18
+
+
+def idle_share(wrong, stages, micro):
+    waits = stages if "one-more" in wrong else stages - 1
+    if "of-work" in wrong:
+        return waits / micro
+    if "too-few" in wrong:
+        return waits / (micro + stages)
+    return micro / (micro + waits) if "busy" in wrong else waits / (micro + stages - 1)
+
+
+def idle_share_cases(numbers):
+    return [
+        Case("4 stages", (4, torch.arange(1, 31))),
+        Case("16 stages", (16, torch.arange(3, 90, 3))),
+        Case("2 stages", (2, torch.arange(1, 40))),
+    ]
+
+
+def zig_zag_positions(wrong, P, T):
+    if "neighbours" in wrong:
+        return torch.arange(T).view(P, -1)
+    pieces = torch.arange(T).view(2 * P, -1)
+    back = pieces[P:] if "not-turned" in wrong else pieces[P:].flip(0)
+    if "stripes" in wrong:
+        return torch.arange(T).view(-1, P).T
+    if "falling" in wrong:
+        return torch.cat([back, pieces[:P]], 1)
+    return torch.cat([pieces[:P], back], 1)
+
+
+def zig_zag_cases(numbers):
+    return [
+        Case("4 processes, 16 positions", (4, 16)),
+        Case("2 processes, 12 positions", (2, 12)),
+        Case("3 processes, 24 positions", (3, 24)),
+    ]
+
+
 QUESTIONS = {
     "elman_jacobian": Question(
         elman_jacobian,
@@ -1064,6 +1104,26 @@ QUESTIONS = {
             "alone": "nothing is shared between prompts",
             "part": "pages that are not full are shared, too",
             "full-only": "pages that are not full are not counted",
+        },
+    ),
+    "idle_share": Question(
+        idle_share,
+        idle_share_cases,
+        {
+            "one-more": "one stage too many waits: the first starts at once",
+            "of-work": "the share is of all time, not of the time of work",
+            "too-few": "all stages together take micro + stages − 1 slots",
+            "busy": "this is the share of work; the share of waiting is asked for",
+        },
+    ),
+    "zig_zag_positions": Question(
+        zig_zag_positions,
+        zig_zag_cases,
+        {
+            "neighbours": "each process has neighbouring positions; the last one works most",
+            "not-turned": "the pieces of the back go in the other order: 2P − 1 − p to process p",
+            "stripes": "positions are dealt out one by one; pieces are asked for",
+            "falling": "the positions of a process are in rising order",
         },
     ),
 }

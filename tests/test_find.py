@@ -283,7 +283,7 @@ def test_each_topic_of_a_course_is_in_the_index(index, topic):
 def test_the_index_is_grouped_by_topic_and_each_entry_leads_to_a_section(index):
     assert index.h1.get_text().startswith("Index")
     topics = [heading.get_text() for heading in index.select("#topics h3")]
-    assert len([name for name in topics if re.match(r"\d+ ", name)]) == 17
+    assert len([name for name in topics if re.match(r"\d+ ", name)]) == 18
     for item in index.select("#topics li"):
         links = item.select("a[href]")
         assert links and all("#" in link["href"] for link in links), item.get_text()

@@ -79,6 +79,9 @@ GLYPHS = {
     "16": path("M8 6H28V32H8Z") + path("M8 40H28", 4) + path("M40 14V44", 4) + path("M32 40H36", 2),
     # a meter
     "17": path("M6 38A20 20 0 1 1 42 38") + path("M24 34L36 18", 4),
+    # a model in two halves, and what goes between them
+    "18": boxes([(4, 8), (32, 8)], 12, 32, 2)
+    + path("M18 19H30m-4-4l4 4l-4 4M30 31H18m4-4l-4 4l4 4"),
 }
 
 

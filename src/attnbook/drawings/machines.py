@@ -9,7 +9,7 @@ from attnbook.train import parameters
 
 BLOCKS, WINDOWS, P = example.LAYERS, example.B, 2
 VECTORS = example.B * example.T * example.C
-LAYER, ROW = 30, 8
+LAYER, ROW = 20, 6
 
 
 class Kind(NamedTuple):
@@ -33,7 +33,7 @@ KINDS = {
         "Each has all weights and half of the windows.",
     ),
     "sharded": Kind(
-        "Sharded data parallelism", "gathered", "windows", "weights,", "gradients",
+        "Sharded data parallelism", "gathered", "windows", "weights", "gradients",
         "Each keeps half of all weights (hatched: gathered while it is used) and half of the "
         "windows.",
     ),
@@ -46,7 +46,7 @@ KINDS = {
         "The first has the lower two blocks, the second the upper two; all windows pass both.",
     ),
     "context": Kind(
-        "Context parallelism", "whole", "text", "keys,", "values",
+        "Context parallelism", "whole", "text", "keys", "values",
         "Each has all weights, and half of the positions of every window.",
     ),
     "experts": Kind(
@@ -79,13 +79,13 @@ def cut(kind: str) -> Drawing:
         raise ValueError(f"kinds are {', '.join(KINDS)}; got {kind!r}")
     how, sent = KINDS[kind], bytes_sent(kind)
     said = f"{sent:,} bytes" if sent is not None else "as the router says"
-    travels = how.there if how.there == how.back else f"{how.there} {how.back}"
+    travels = how.there if how.there == how.back else f"{how.there} and {how.back}"
     desc = (
         f"Two processes with the same model of {BLOCKS} blocks and the same batch of {WINDOWS} "
-        f"windows. {how.about} Between them travel {travels.replace(',', ' and')}: {said} a step "
-        "and process in the chapter's example."
+        f"windows. {how.about} Between them travel {travels}: {said} in a step "
+        "and from each process in the chapter's example."
     )
-    wide, tall = Pen(720, 272), Pen(360, 272)
+    wide, tall = Pen(720, 216), Pen(360, 216)
     for pen, width in ((wide, 230), (tall, 122)):
         for rank in range(P):
             half(pen, how, rank, (rank * (pen.width - width), width))
@@ -100,9 +100,9 @@ def half(pen: Pen, how: Kind, rank: int, place: Point) -> None:
     pen.text(x, 36, "weights", "s l")
     for n in range(BLOCKS):
         block(pen, how.weights, (rank, BLOCKS - 1 - n), (x, 44 + n * (LAYER + 4)), width)
-    pen.text(x, 198, "batch", "s l")
+    pen.text(x, 158, "batch", "s l")
     for n in range(WINDOWS):
-        window(pen, how.batch, (rank, n), (x, 206 + n * ROW), width)
+        window(pen, how.batch, (rank, n), (x, 166 + n * ROW), width)
 
 
 def block(pen: Pen, weights: str, who: tuple[int, int], place: Point, width: int | float) -> None:
@@ -113,7 +113,7 @@ def block(pen: Pen, weights: str, who: tuple[int, int], place: Point, width: int
         each = width / 8
         for e in range(8):
             mine = e // 4 == rank
-            pen.box(x + e * each + 2, y + 5, (each - 4, LAYER - 10), "output f" if mine else "box")
+            pen.box(x + e * each + 2, y + 4, (each - 4, LAYER - 8), "output f" if mine else "box")
         return
     if weights == "whole" or (weights == "stack" and n // 2 == rank):
         pen.box(x, y, (width, LAYER), "output f", 3)
@@ -137,10 +137,10 @@ def between(pen: Pen, how: Kind, said: str, width: int | float) -> None:
     """What travels, each way, and how many bytes."""
     left, right, middle = width + 8, pen.width - width - 8, pen.width / 2
     words = (how.there, how.back) if how.there != how.back else (how.there, "")
-    pen.text(middle, 84, words[0], "s b")
-    pen.text(middle, 100, words[1], "s b")
-    pen.line([(left, 112), (right, 112)], "gradient k" if how.there == "gradients" else "weight k")
-    pen.line([(right, 126), (left, 126)], "gradient k" if how.back == "gradients" else "weight k")
+    pen.text(middle, 64, words[0], "s b")
+    pen.text(middle, 80, words[1], "s b")
+    pen.line([(left, 92), (right, 92)], "gradient k" if how.there == "gradients" else "weight k")
+    pen.line([(right, 106), (left, 106)], "gradient k" if how.back == "gradients" else "weight k")
     lines = (said,) if pen.width > 400 else said.rsplit(" ", 1)
     for n, line in enumerate(lines):
-        pen.text(middle, 146 + 16 * n, line, "s")
+        pen.text(middle, 126 + 16 * n, line, "s")

@@ -249,7 +249,26 @@ def pages_used(prompts, size):
                 count += 1
     return count
 """,
+    "idle_share": """
+def idle_share(stages, micro):
+    slots = 0 * micro
+    for n in range(int(micro.max())):
+        slots = slots + (micro > n)
+    return 1 - slots / (slots + stages - 1)
+""",
+    "zig_zag_positions": """
+def zig_zag_positions(P, T):
+    size = T // (2 * P)
+    rows = []
+    for p in range(P):
+        last = 2 * P - 1 - p
+        rows.append(
+            [p * size + n for n in range(size)] + [last * size + n for n in range(size)]
+        )
+    return torch.tensor(rows)
+""",
 }
+
 
 CHANGES = {
     "elman_jacobian": {
@@ -556,5 +575,17 @@ CHANGES = {
         "alone": ("elif str(prompt[0:end]) not in seen:", "else:"),
         "part": ("if end > len(prompt):\n                count += 1\n            elif", "if"),
         "full-only": ("count += 1\n            elif", "pass\n            elif"),
+    },
+    "idle_share": {
+        "one-more": ("1 - slots / (slots + stages - 1)", "stages / (slots + stages - 1)"),
+        "of-work": ("1 - slots / (slots + stages - 1)", "(stages - 1) / slots"),
+        "too-few": ("1 - slots / (slots + stages - 1)", "(stages - 1) / (slots + stages)"),
+        "busy": ("return 1 - slots", "return slots"),
+    },
+    "zig_zag_positions": {
+        "neighbours": ("return torch.tensor(rows)", "return torch.arange(T).view(P, -1)"),
+        "not-turned": ("last = 2 * P - 1 - p", "last = P + p"),
+        "stripes": ("return torch.tensor(rows)", "return torch.arange(T).view(-1, P).T"),
+        "falling": ("return torch.tensor(rows)", "return torch.tensor(rows).roll(size, 1)"),
     },
 }
