@@ -104,6 +104,8 @@ LADDER: dict[str, Parts] = {
     "16 bits": {"bits": 16, "steps": 280},
     "short convolution": {"convolution": True, "steps": 266},
 }
+SHOWN = ("validation_loss", "cpu_seconds", "curve")
+STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "speedrun.json"
 README = "--device=cpu --compile=False --eval_iters=20 --log_interval=1 --block_size=64"
 README += " --batch_size=12 --n_layer=4 --n_head=4 --n_embd=128 --max_iters=2000"
 README += " --lr_decay_iters=2000 --dropout=0.0"
@@ -365,6 +367,20 @@ def nanogpt(options: argparse.Namespace) -> None:
     print(json.dumps(result, indent=1))
 
 
+def collected(folder: Path) -> dict[str, Any]:
+    """What the chapter shows of the files in a folder: each rung's losses, seconds and curves."""
+    found: dict[str, Any] = {"rungs": {}, "longer": {}}
+    for path in sorted(folder.glob("[0-9]*.json")):
+        result = json.loads(path.read_text())
+        runs, times = result["runs"], result["config"]["times"]
+        one = {name: [run[name] for run in runs] for name in SHOWN} | {"steps": runs[0]["steps"]}
+        place = found["rungs"] if times == 1 else found["longer"].setdefault(str(times), {})
+        place[result["rung"]] = one
+        found["provenance"] = runs[-1]["provenance"]
+    found["nanoGPT"] = json.loads((folder / "nanoGPT.json").read_text())
+    return found
+
+
 def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", nargs="+", help="parts of the names of rungs")
@@ -379,6 +395,8 @@ def main() -> None:
     options = arguments().parse_args()
     torch.set_num_threads(1)
     nanogpt(options) if options.nanogpt else climb(options)
+    if options.out == arguments().get_default("out"):
+        write(STORE, collected(options.out))
 
 
 if __name__ == "__main__":

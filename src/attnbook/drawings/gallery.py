@@ -39,9 +39,11 @@ from attnbook.drawings.permits import mask_gallery
 from attnbook.drawings.remain import three_problems
 from attnbook.drawings.reorder import reorder
 from attnbook.drawings.roofline import roofline
+from attnbook.drawings.router import router
 from attnbook.drawings.seats import two_questions
 from attnbook.drawings.serving import shared_pages, two_batches
 from attnbook.drawings.superposition import superposition
+from attnbook.drawings.then import then_and_now
 from attnbook.drawings.transformer import transformer_2017
 from attnbook.drawings.tuning import chat_template, compared_answers, low_rank
 from attnbook.drawings.turning import turning_hands
@@ -161,6 +163,11 @@ def block_of_sines() -> Block:
     return Block(PreNorm(attention, LayerNorm(4)), PreNorm(network, LayerNorm(4))).float()
 
 
+def routed() -> Drawing:
+    numbers = [[2, 1, 0, -1], [0, 0, 3, 1], [1, 2, 0, 0]]
+    return router(torch.tensor(numbers, dtype=torch.float))
+
+
 def stream() -> Drawing:
     return residual_stream(block_of_sines(), torch.tensor(TOKENS, dtype=torch.float))
 
@@ -193,6 +200,8 @@ def circuit() -> Drawing:
 
 
 GALLERY: dict[str, Callable[[], Drawing]] = {
+    "then_and_now": then_and_now,
+    "router": routed,
     "attention_matrices": matrices,
     "split_attend_join": split,
     "sum_of_heads": sum_of_heads,
