@@ -15,13 +15,14 @@ them small, under Muon at its rate and at five times it. Five seeds of each, all
 """
 
 import argparse
+import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from recurrence import SEEDS, TUNE, Runs
+from recurrence import SEEDS, TUNE
 from torch import Tensor, nn
 
 from attnbook import device
@@ -85,8 +86,8 @@ def look(kind: Kind, width: int = C) -> Attention:
     D = width // HEADS
     if "latent" in kind:
         return LatentAttention(width, HEADS, kind["latent"], Rotary(8), RMSNorm(kind["latent"]))
-    rotate = None if kind.get("no positions") else Rotary(D)
-    rotate = QKNorm(RMSNorm(D), rotate) if kind.get("qk_norm") else rotate
+    turn = None if kind.get("no positions") else Rotary(D)
+    rotate = QKNorm(RMSNorm(D), turn) if kind.get("qk_norm") else turn
     layer = MultiHeadAttention(width, HEADS, kind.get("kv"), rotate, bias=False)
     layer.score = Score(cap=kind.get("cap"), sinks=HEADS if kind.get("sink") else None)
     layer.gate = SigmoidGate(width, width) if kind.get("gate") else None
@@ -182,7 +183,7 @@ class chosen_by:
         self.layers = [p for p in model.modules() if isinstance(p, MixtureOfExperts)]
         self.found: list[list[float]] = []
 
-    def note(self, router: nn.Module, given: tuple[Tensor], numbers: Tensor) -> None:
+    def note(self, router: Any, given: tuple[Tensor], numbers: Tensor) -> None:
         sigmoid = isinstance(router, SigmoidTopK)
         wanted = numbers.detach().sigmoid() + router.correction if sigmoid else numbers.detach()
         self.found.append([round(x, 3) for x in expert_shares(wanted, router.active).tolist()])
@@ -266,12 +267,20 @@ def scores(name: str, rate: float, seed: int) -> Kind:
     return {"report": value, "largest": max(float(x.max()) for x in seen.values())}
 
 
-TUNED = {"experts": (experts, EXPERTS), "heads": (looks, LOOKS), "stack": (stacks, STACKS)}
-ALL = {"norms": (norms, NORMS, NORM_RATES), "scores": (scores, SCORES, MUON_RATES)}
+TUNED: dict[str, Any] = {
+    "experts": (experts, EXPERTS),
+    "heads": (looks, LOOKS),
+    "stack": (stacks, STACKS),
+}
+ALL: dict[str, Any] = {"norms": (norms, NORMS, NORM_RATES), "scores": (scores, SCORES, MUON_RATES)}
 
 
-class Drafts(Runs):
-    """Runs that found more than one thing."""
+class Drafts:
+    """What was measured so far, kept in a file; a run that is there is not measured again."""
+
+    def __init__(self, draft: Path) -> None:
+        self.draft = draft
+        self.found = json.loads(draft.read_text()) if draft.exists() else {}
 
     def get(self, key: str, compute: Callable[[], Kind]) -> Kind:
         if key not in self.found:
@@ -281,7 +290,7 @@ class Drafts(Runs):
         return self.found[key]
 
 
-def tuned(runs: Runs, key: str, measure: Callable[[float, int], Kind]) -> Kind:
+def tuned(runs: Drafts, key: str, measure: Callable[[float, int], Kind]) -> Kind:
     """The rate that is best with the seed for tuning, and five other seeds with it."""
     tried = {lr: runs.get(f"{key}/{lr}/{TUNE}", partial(measure, lr, TUNE)) for lr in RATES}
     rate = min(RATES, key=lambda lr: tried[lr]["choose"])
@@ -290,7 +299,7 @@ def tuned(runs: Runs, key: str, measure: Callable[[float, int], Kind]) -> Kind:
     return {"rate": rate, "tried": losses, "seeds": seeds}
 
 
-def measure(runs: Runs) -> Kind:
+def measure(runs: Drafts) -> Kind:
     """All studies that were asked for, as they are stored."""
     found: Kind = {}
     for study, (of, names) in TUNED.items():

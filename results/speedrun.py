@@ -316,7 +316,8 @@ def climb(options: argparse.Namespace) -> None:
             if seed in [run["seed"] for run in result["runs"]]:
                 continue
             run = measure(parts, seed, options.times)
-            result["runs"].append(run | {"provenance": provenance(here)})
+            result["provenance"] = provenance(here)  # of the last run
+            result["runs"].append(run | {"provenance": result["provenance"]})
             write(path, result)
             found = f"{run['validation_loss']} nats, {run['cpu_seconds']} s"
             print(f"{name}, seed {seed}: {found}", flush=True)
