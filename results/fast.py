@@ -108,36 +108,46 @@ def continued(model: Any, caches: Any, prompt: Tensor, first: nn.Module) -> Tens
     return torch.cat(written, 1)
 
 
+TEXT_WAYS = (  # a static cache? compiled?
+    ("plain cache", False, False),
+    ("static cache", True, False),
+    ("compiled", True, True),
+    ("compiled, 8 bits", True, True),
+    ("8 bits", False, False),
+)
+
+
 def speed(B: int) -> dict[str, Any]:
     """Seconds a step of five ways to write B texts, and what share of the tokens is the same."""
     plain = load().model
     eight = quantised(load().model, 8, product=int8_kernel)
     room, start = PROMPT + TOKENS, prompts(B)
     ways: dict[str, Callable[[], Any]] = {}
-    compiled: dict[str, tuple[Tensor, float]] = {}
-    kinds: list[tuple[str, Any, bool, bool]] = [
-        ("plain cache", plain, False, False),
-        ("static cache", plain, True, False),
-        ("compiled", plain, True, True),
-        ("compiled, 8 bits", eight, True, True),
-        ("8 bits", eight, False, False),
-    ]
-    for name, model, fixed, fast in kinds:
+    first: dict[str, tuple[Tensor, float]] = {}
+    for name, fixed, fast in TEXT_WAYS:
+        model: Any = eight if "8 bits" in name else plain
         step: Any = torch.compile(model) if fast else model
         caches = model.caches(room) if fixed else model.caches()
         ways[name] = partial(continued, step, caches, start, model)
         begin = time.perf_counter()
         with torch.no_grad():
-            compiled[name] = ways[name](), round(time.perf_counter() - begin, 1)
+            first[name] = ways[name](), round(time.perf_counter() - begin, 1)
     with torch.no_grad():
         seconds = rounds_of(ways, ROUNDS)
-    baseline = compiled["plain cache"][0]
+    return beside_plain(seconds, first)
+
+
+def beside_plain(
+    seconds: Mapping[str, list[float]], first: Mapping[str, tuple[Tensor, float]]
+) -> dict[str, Any]:
+    """What is stored of each way: `first` is what its first call wrote, and how long that took."""
+    baseline = first["plain cache"][0]
     return {
         name: {
             "median": median(found) / TOKENS,
             "all": [round(s / TOKENS, 7) for s in found],
-            "first call": compiled[name][1],
-            "same tokens": (compiled[name][0] == baseline).float().mean().item(),
+            "first call": first[name][1],
+            "same tokens": (first[name][0] == baseline).float().mean().item(),
             "ratio": median(a / b for a, b in zip(seconds["plain cache"], found, strict=True)),
         }
         for name, found in seconds.items()

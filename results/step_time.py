@@ -63,44 +63,52 @@ def stepper(model: nn.Module, loss: Callable[[Batch], Tensor], parts: int = 1) -
     return step
 
 
+def plain(model: Any) -> Callable[[Batch], Tensor]:
+    return lambda batch: token_loss(model(batch[0]), batch[1])
+
+
+def cast(model: Any) -> Callable[[Batch], Tensor]:
+    def loss(batch: Batch) -> Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return plain(model)(batch)
+
+    return loss
+
+
+def watched(model: Any) -> Callable[[Batch], Tensor]:
+    def loss(batch: Batch) -> Tensor:
+        with watch(model):
+            return plain(model)(batch)
+
+    return loss
+
+
+def again(model: Any) -> Callable[[Batch], Tensor]:
+    model.body.blocks = nn.ModuleList(Again(block) for block in model.body.blocks)
+    return plain(model)
+
+
+def compiled(model: Any) -> Callable[[Batch], Tensor]:
+    return plain(torch.compile(model))
+
+
+VARIANTS: dict[str, tuple[Callable[[Any], Callable[[Batch], Tensor]], int]] = {
+    "float32": (plain, 1),
+    "bfloat16 autocast": (cast, 1),
+    "weights stored": (watched, 1),
+    "four parts": (plain, 4),
+    "checkpointing": (again, 1),
+    "torch.compile": (compiled, 1),
+}
+
+
 def variants(V: int) -> dict[str, Callable[[Batch], None]]:
     """A model of its own and a step for each variant."""
-
-    def fresh() -> Any:
+    made = {}
+    for name, (loss, parts) in VARIANTS.items():
         torch.manual_seed(0)
-        return gpt2(V, T, WIDTH, DEPTH, HEADS, dropout=0.0)
-
-    def plain(model: Any) -> Callable[[Batch], Tensor]:
-        return lambda batch: token_loss(model(batch[0]), batch[1])
-
-    def cast(model: Any) -> Callable[[Batch], Tensor]:
-        def loss(batch: Batch) -> Tensor:
-            with torch.autocast("cpu", dtype=torch.bfloat16):
-                return plain(model)(batch)
-
-        return loss
-
-    def watched(model: Any) -> Callable[[Batch], Tensor]:
-        def loss(batch: Batch) -> Tensor:
-            with watch(model):
-                return plain(model)(batch)
-
-        return loss
-
-    again, made = fresh(), {}
-    again.body.blocks = nn.ModuleList(Again(block) for block in again.body.blocks)
-    for name, loss in {
-        "float32": plain,
-        "bfloat16 autocast": cast,
-        "weights stored": watched,
-    }.items():
-        model = fresh()
-        made[name] = stepper(model, loss(model))
-    model = fresh()
-    made["four parts"] = stepper(model, plain(model), 4)
-    made["checkpointing"] = stepper(again, plain(again))
-    model = fresh()
-    made["torch.compile"] = stepper(model, plain(torch.compile(model)))
+        model = gpt2(V, T, WIDTH, DEPTH, HEADS, dropout=0.0)
+        made[name] = stepper(model, loss(model), parts)
     return made
 
 

@@ -6,7 +6,10 @@ import subprocess
 import pytest
 
 from attnbook import cli
-from attnbook.ledger import changed, checkout, compare, dependencies, named, records, rerun
+from attnbook.ledger.compare import compare
+from attnbook.ledger.records import checkout, named, records
+from attnbook.ledger.rerun import rerun
+from attnbook.ledger.stale import changed, dependencies
 
 SCRIPT = """
 import json, pathlib

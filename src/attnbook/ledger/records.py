@@ -112,7 +112,8 @@ def origin_of(data: Any) -> dict[str, Any]:
     if isinstance(found, dict):
         return found
     runs = data.get("runs") if isinstance(data, dict) else None
-    each = [origin_of(run) for run in runs.values()] if isinstance(runs, dict) else []
+    runs = list(runs.values()) if isinstance(runs, dict) else runs
+    each = [origin_of(run) for run in runs] if isinstance(runs, list) else []
     return max(each, key=lambda one: str(one.get("date")), default={}) if all(each) else {}
 
 
