@@ -140,7 +140,7 @@ def interval(
 ) -> tuple[float, float]:
     """The middle 90 % of what `fit` returns for runs drawn with replacement: the bootstrap."""
     draws = np.random.default_rng(seed)
-    found = []
+    found: list[float] = []
     while len(found) < repeats:
         picks = draws.integers(len(parts[0]), size=len(parts[0]))
         try:

@@ -55,7 +55,8 @@ class ScalingFit(Explorable):
             law = FORMS[state["form"]](N[fitted], D[fitted], L[fitted])
         miss = L - law(N, D)
         rest = miss[~fitted]
-        best = law.best(UNIT * 2.0 ** np.arange(8)).tolist() if law.b else []
+        spent = UNIT * np.exp2(np.arange(8, dtype=np.float64))
+        best = law.best(spent).tolist() if law.b else []
         return {
             **law._asdict(),
             "miss": float(np.sqrt((miss[fitted] ** 2).mean())),
