@@ -674,9 +674,13 @@ def round_to_nearest_cases(numbers):
     ]
 
 
-def pages_used(wrong, prompts, size):
+def pages_used(wrong, prompts, sizes):
+    return torch.tensor([pages_of(wrong, prompts.tolist(), size) for size in sizes.tolist()])
+
+
+def pages_of(wrong, prompts, size):
     full, rest = set(), 0
-    for n, prompt in enumerate(prompts.tolist()):
+    for n, prompt in enumerate(prompts):
         ends = list(range(size, len(prompt) + 1, size))
         if "part" in wrong and len(prompt) % size:
             ends.append(len(prompt))
@@ -693,10 +697,11 @@ def pages_used_cases(numbers):
     places = whole(numbers, 0, 9, 1, 4).repeat(2, 2)
     places[1, :4] += 10
     twice = whole(numbers, 0, 9, 1, 7).repeat(2, 1)
+    sizes = torch.arange(1, 14)
     return [
-        Case("three that begin alike", (alike, 3)),
-        Case("the same tokens at two places", (places, 2)),
-        Case("the same prompt twice", (twice, 4)),
+        Case("three that begin alike", (alike, sizes)),
+        Case("the same tokens at two places", (places, sizes)),
+        Case("the same prompt twice", (twice, sizes)),
     ]
 
 

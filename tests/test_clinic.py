@@ -217,8 +217,8 @@ class TestStepTime:
         steps = script.variants(V)
         for name in ("float32", "four parts", "checkpointing"):
             steps[name](one)
-        again, plain, *_ = made
-        parts = made[4]
-        for other in (again, parts):
+        models = dict(zip(script.VARIANTS, made, strict=True))
+        plain = models["float32"]
+        for other in (models["four parts"], models["checkpointing"]):
             for mine, theirs in zip(plain.parameters(), other.parameters(), strict=True):
                 torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-3, atol=1e-6)

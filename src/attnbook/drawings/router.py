@@ -52,6 +52,9 @@ def tables(pen: Pen, left: Point, right: Point, logits: Tensor, shares: Tensor) 
     """The router's numbers at `left`, the shares with the answers and the loads at `right`."""
     heads(pen, left, "the router's numbers")
     heads(pen, right, "shares")
+    before = "y = " if pen.width > 400 else ""
+    if not before:
+        pen.text(right[0] + 4 * CELL[0] + 10, right[1] - 12, "y", "s b l")
     for n, (numbers, row) in enumerate(zip(logits.tolist(), shares.tolist(), strict=True)):
         down = n * 40
         for (x, y), first in ((left, True), (right, False)):
@@ -65,7 +68,7 @@ def tables(pen: Pen, left: Point, right: Point, logits: Tensor, shares: Tensor) 
                 pen.cells(f"share{n}{e}", place, [[share]], "weight", CELL)
             else:
                 pen.hatch(place[0] + 1, place[1] + 1, (CELL[0] - 2, CELL[1] - 2))
-        pen.text(right[0] + 4 * CELL[0] + 10, right[1] + down + 19, "y = " + formula(row), "s l")
+        pen.text(right[0] + 4 * CELL[0] + 10, right[1] + down + 19, before + formula(row), "s l")
     loads(pen, (right[0], right[1] + 40 * len(logits)), shares)
 
 

@@ -94,8 +94,8 @@ class Clinic extends Explorable {
 
   static style = `
     .board { display: grid; grid-template-columns: repeat(5, 1fr); gap: 6px 8px }
-    .panel { display: flex; flex-direction: column; padding: 4px 5px; border-radius: 8px; line-height: 1.3; font-size: 13px;
-      border: 2px solid transparent }
+    .panel { display: flex; flex-direction: column; padding: 4px 5px;
+      border-radius: 8px; line-height: 1.3; font-size: 13px; border: 2px solid transparent }
     .look { border-color: var(--d-ink) }
     .panel b { display: block; font-weight: 650 }
     .ends { color: var(--d-muted); font-size: 13px }

@@ -236,18 +236,21 @@ def round_to_nearest(W, bits, group):
     return out
 """,
     "pages_used": """
-def pages_used(prompts, size):
-    seen, count = set(), 0
-    for row in prompts:
-        prompt = row.tolist()
-        for i in range(0, len(prompt), size):
-            end = i + size
-            if end > len(prompt):
-                count += 1
-            elif str(prompt[0:end]) not in seen:
-                seen.add(str(prompt[0:end]))
-                count += 1
-    return count
+def pages_used(prompts, sizes):
+    counts = []
+    for size in sizes.tolist():
+        seen, count = set(), 0
+        for row in prompts:
+            prompt = row.tolist()
+            for i in range(0, len(prompt), size):
+                end = i + size
+                if end > len(prompt):
+                    count += 1
+                elif str(prompt[0:end]) not in seen:
+                    seen.add(str(prompt[0:end]))
+                    count += 1
+        counts.append(count)
+    return torch.tensor(counts)
 """,
     "idle_share": """
 def idle_share(stages, micro):
@@ -569,12 +572,15 @@ CHANGES = {
     },
     "pages_used": {
         "inside": (
-            "elif str(prompt[0:end]) not in seen:\n                seen.add(str(prompt[0:end]))",
-            "elif str(prompt[i:end]) not in seen:\n                seen.add(str(prompt[i:end]))",
+            "elif str(prompt[0:end]) not in seen:\n                    seen.add(str(prompt[0:end]))",
+            "elif str(prompt[i:end]) not in seen:\n                    seen.add(str(prompt[i:end]))",
         ),
         "alone": ("elif str(prompt[0:end]) not in seen:", "else:"),
-        "part": ("if end > len(prompt):\n                count += 1\n            elif", "if"),
-        "full-only": ("count += 1\n            elif", "pass\n            elif"),
+        "part": (
+            "if end > len(prompt):\n                    count += 1\n                elif",
+            "if",
+        ),
+        "full-only": ("count += 1\n                elif", "pass\n                elif"),
     },
     "idle_share": {
         "one-more": ("1 - slots / (slots + stages - 1)", "stages / (slots + stages - 1)"),
