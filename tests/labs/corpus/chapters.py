@@ -572,8 +572,8 @@ CHANGES = {
     },
     "pages_used": {
         "inside": (
-            "elif str(prompt[0:end]) not in seen:\n                    seen.add(str(prompt[0:end]))",
-            "elif str(prompt[i:end]) not in seen:\n                    seen.add(str(prompt[i:end]))",
+            "str(prompt[0:end]) not in seen:\n                    seen.add(str(prompt[0:end]))",
+            "str(prompt[i:end]) not in seen:\n                    seen.add(str(prompt[i:end]))",
         ),
         "alone": ("elif str(prompt[0:end]) not in seen:", "else:"),
         "part": (
