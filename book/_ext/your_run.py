@@ -67,6 +67,14 @@ def tweaks(run: Run) -> Rows:
     yield what, found["values"], run["parameters"], seconds * run["config"]["steps"]
 
 
+def speedrun(run: Run) -> Rows:
+    """A rung with its seeds; nanoGPT itself was run once."""
+    runs = run.get("runs", [run])
+    what = f"{run['rung']}, {runs[0]['steps']:,} steps" if "rung" in run else "nanoGPT itself"
+    seconds = statistics.mean(each["cpu_seconds"] for each in runs)
+    yield what, [each["validation_loss"] for each in runs], runs[0]["parameters"], seconds
+
+
 def scaling(run: Run) -> Rows:
     config = run["config"]
     what = f"{config.get('cell', 'llama')}, width {config['width']}, {config['steps']:,} steps, "
@@ -87,6 +95,7 @@ SHOWN = {
     "shakespeare": (shakespeare, LOSS, 3),
     "images": (images, "right, test, %", 1),
     "tweaks": (tweaks, LOSS, 3),
+    "speedrun": (speedrun, LOSS, 3),
     "scaling": (scaling, LOSS, 3),
     "grading": (grading, "seconds", 0),
 }
@@ -130,9 +139,14 @@ def count(parameters: int | None) -> str:
     return "–" if parameters is None else f"{parameters:,}"
 
 
+def origin_of(run: Run) -> dict[str, Any]:
+    """Where a file's numbers come from; if each of its runs says it apart, what the first says."""
+    return run["provenance"] if "provenance" in run else run["runs"][0]["provenance"]
+
+
 def machine(run: Run) -> str:
     """In words: processor, threads, torch."""
-    origin = run["provenance"]
+    origin = origin_of(run)
     where = origin["processor"]
     if origin.get("device", "cpu").startswith("cpu"):
         where = f"{origin['threads']} thread{'s' * (origin['threads'] > 1)} of an {where}"
@@ -172,7 +186,7 @@ class Measured(SphinxDirective):
             for what, (numbers, parameters, seconds) in settings(folder).items()
         ]
         machines = sorted({machine(run) for run in runs.values()})
-        given = dict.fromkeys(run["provenance"]["command"] for run in runs.values())
+        given = dict.fromkeys(origin_of(run)["command"] for run in runs.values())
         commands = self.options.get("command") or "\n".join(given)
         return [
             table(f"measured-{folder}", ("setting", unit, "parameters", "time of one"), rows),
