@@ -20,8 +20,8 @@ def then_and_now() -> Drawing:
         "queries share a key; a gate decides what leaves the heads; some layers see a window "
         "only; the network is a SwiGLU or a router with many experts, of which few work."
     )
-    wide, tall = Pen(720, HEIGHT), Pen(360, 2 * HEIGHT + 20)
-    for pen, x, y in ((wide, 370, 0), (tall, 0, HEIGHT + 20)):
+    wide, tall = Pen(720, HEIGHT), Pen(360, 2 * HEIGHT - 4)
+    for pen, x, y in ((wide, 370, 0), (tall, 0, HEIGHT - 4)):
         block(pen, 0, 0, today=False)
         block(pen, x, y, today=True)
     return Drawing(wide, tall, "A block of 2017 and one of today", desc)
