@@ -117,7 +117,8 @@ class Planner extends Explorable {
     const holds = `${say(need / 1e9, 1)} GB of ${say(room / 1e9, 0)} on each GPU.`;
     const [busy, waits, ...sends] = spent.map((x) => x);
     const step = `A step computes for ${say(busy)} s, waits ${say(waits)} s and sends for`;
-    return `${fits}: ${holds} ${step} ${say(sum(sends))} s: ${say(least, 1)} to ${say(most, 1)} days.`;
+    const days = `${say(least, 1)} to ${say(most, 1)} days`;
+    return `${fits}: ${holds} ${step} ${say(sum(sends))} s: ${days}.`;
   }
 
   static style = `
