@@ -160,7 +160,10 @@ def test_after_one_installation_every_notebook_sets_up(python, as_on_colab, tmp_
     (address,) = re.findall('install -q "(.*)"', first.pop())
     subprocess.run([python, "-m", "pip", "install", "-q", address], check=True, cwd=tmp_path)
     codes = {path.stem: set_up_and_imports(path) for path in NOTEBOOKS}
-    assert all(re.search("^(from|import) attnbook", code, re.M) for code in codes.values())
+    without = [
+        n for n, code in codes.items() if not re.search("^(from|import) attnbook", code, re.M)
+    ]
+    assert without == ["14-deeper-projects"]  # its cells need nothing of the module
     found = subprocess.run(
         [python, "-c", TRY], input=json.dumps(codes), capture_output=True, text=True, cwd=tmp_path
     )
