@@ -35,6 +35,7 @@ with without_checks():
     from attnbook.positions import Alibi, Sinusoidal
     from attnbook.projection import Projection
     from attnbook.recipes import bert, gpt2, llama, mixtral, vaswani_2017, vit
+    from attnbook.recurrence.gated_delta import GatedDelta
     from attnbook.rotary import Rotary
     from attnbook.step import once, step
     from attnbook.transformer import Embed, LanguageModel
@@ -441,15 +442,25 @@ def test_an_adapter_works_in_every_attention_and_learns(name):
             assert weight.grad is not None and weight.grad.abs().max() > 0, where
 
 
+def roundable(model):
+    """The linear maps, but for those of a delta memory.
+
+    What it reads may be close to 0, and the norm after it makes the rounding as large as the rest.
+    """
+    named = dict(model.named_modules())
+    memories = tuple(f"{n}." for n, part in named.items() if isinstance(part, GatedDelta))
+    maps = [n for n, part in named.items() if isinstance(part, nn.Linear)]
+    return [n for n in maps if not n.startswith(memories)] if memories else maps
+
+
 @each
 def test_quantised_by_torch_it_is_close(name):
     model, given = subject(name)
+    how = dict.fromkeys(roundable(model), torch.ao.quantization.default_dynamic_qconfig)
     with torch.no_grad():
-        small = torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8)
+        small = torch.ao.quantization.quantize_dynamic(model, how, dtype=torch.qint8)
         maps = [part for part in small.modules() if "quantized" in type(part).__module__]
         assert len(maps) >= 4
         answer, expected = small(*given), model(*given)
     assert answer.shape == expected.shape
-    # what a delta memory reads may be close to 0, and the norm after it makes the rounding as large
-    least = 0.85 if name == "family qwen3_next" else 0.98
-    assert torch.corrcoef(torch.stack((answer.flatten(), expected.flatten())))[0, 1] > least
+    assert torch.corrcoef(torch.stack((answer.flatten(), expected.flatten())))[0, 1] > 0.98
