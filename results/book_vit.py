@@ -1,6 +1,6 @@
 """Train the vision transformer that ships with the book: CIFAR-10, by the speed run's recipe.
 
-    python results/book_vit.py --work book-vit --epochs 40
+    python results/book_vit.py --work book-vit --epochs 24
 
 It has a class token, whose attention to the 64 patches can be looked at. Muon for hidden matrices,
 AdamW for the rest, products and attention in 16 bits, the rates down to 0 in a straight line; the
@@ -47,7 +47,7 @@ class Plan(TypedDict):
     images: int
 
 
-SIZES = {"patch": 4, "width": 192, "depth": 6, "heads": 3, "hidden": 576}
+SIZES = {"patch": 4, "width": 128, "depth": 7, "heads": 4, "hidden": 384}
 PLAN: Plan = {
     "batch": 128, "lr": 0.005, "rest": 0.003, "weight_decay": 0.1, "warmup": 0.02,
     "smoothing": 0.1, "shift": 4, "flip": True, "images": 45_000,
@@ -126,7 +126,7 @@ def measure(options: argparse.Namespace) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--epochs", type=int, default=40)
+    parser.add_argument("--epochs", type=int, default=24)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
