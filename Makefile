@@ -17,7 +17,9 @@ export PIP_ARGS
 CHAPTERS := $(foreach n,0 1,$(filter-out $(wildcard book/*-deeper-*),$(wildcard book/$(n)*.ipynb)))
 RUN := .venv/bin/python
 BUILD := .venv/bin/jupyter-book build . -W -n --keep-going
-NBVAL = $(RUN) -m pytest --nbval --nbval-current-env --nbval-sanitize-with tools/nbval.cfg \
+# Says which files have become slower.
+PYTEST = ATTNBOOK_STAGE=$@ $(RUN) -m pytest -p timings
+NBVAL = ATTNBOOK_STAGE=nbval $(RUN) -m pytest -p timings --nbval --nbval-current-env --nbval-sanitize-with tools/nbval.cfg \
          --nbval-cell-timeout=120 --timeout=600 \
          --dist loadscope $(NOTEBOOK)
 QUICK = not slow$(if $(SLOW),, and not browser)
@@ -29,8 +31,9 @@ help: ## this list
 book: env-book ## build the website from the stored outputs, say where to open it
 	@echo "== website"
 	@# A second build after a failed one would not repeat its warnings: forget what was read.
-	@new=$$([ -e _build ] || echo new); rm -f _build/whole; \
-	    $(BUILD) -q || { rm -rf _build/.doctrees; exit 1; }; [ -z "$$new" ] || $(RUN) tools/whole.py --note
+	@new=$$([ -e _build ] || echo new); rm -f _build/whole; start=$$(date +%s); \
+	    $(BUILD) -q || { rm -rf _build/.doctrees; exit 1; }; [ -z "$$new" ] || { $(RUN) tools/whole.py --note; \
+	    $(RUN) tools/timings.py --took $$(($$(date +%s) - start)) website; }
 	@$(RUN) -c 'from pathlib import Path as P; print("Open", P("_build/html/index.html").resolve().as_uri())'
 
 test: env-test lint unit $(if $(SLOW),nbval site-tests slow,chapters site) ## must be green; SLOW=1: all that there is
@@ -46,7 +49,7 @@ lint: env-test ## code style, notebooks included; types; workflows
 
 unit: env-test ## the module's tests, shapes enforced
 	@echo "== unit tests"
-	@$(RUN) -m pytest tests -n $(WORKERS) -m "$(QUICK)" --ignore tests/test_site.py --ignore tests/test_browser.py \
+	@$(PYTEST) tests -n $(WORKERS) -m "$(QUICK)" --ignore tests/test_site.py --ignore tests/test_browser.py \
 	    --ignore tests/test_find.py --ignore tests/test_takeaway.py --ignore tests/test_reading.py
 
 chapters: NOTEBOOK := $(CHAPTERS)
@@ -63,12 +66,12 @@ site: env-test ## the website built from nothing, if it is not; warnings are err
 
 site-tests: site ## the same, then in a browser
 	@echo "== website's tests"
-	@$(RUN) -m pytest tests/test_site.py tests/test_browser.py tests/test_find.py \
+	@$(PYTEST) tests/test_site.py tests/test_browser.py tests/test_find.py \
 	    tests/test_takeaway.py tests/test_reading.py -n $(WORKERS) --dist loadgroup -rs
 
 slow: env-test ## what takes longest: each notebook alone, as on Colab; compiled models; classes graded
 	@echo "== slow tests (as on Colab; of the last commit)"
-	@$(RUN) -m pytest tests -n $(WORKERS) -m slow
+	@$(PYTEST) tests -n $(WORKERS) -m slow
 
 test-machines: env-test ## notebooks as other processors and thread counts would run them
 	@set -e; for threads in 1 2; do for capability in default avx2 ""; do \
