@@ -68,3 +68,17 @@ def test_its_picture_is_wide_and_shows_all_chapters(root):
     parts = yaml.safe_load((root / "_toc.yml").read_text("utf-8"))["parts"]
     top = [Path(page["file"]).name for part in parts for page in part["chapters"]]
     assert set(top) <= set(named), "not the whole margin: make picture"
+
+
+def test_its_numbers_are_those_of_the_stored_runs(readme, script):
+    tool = script("tools/readme.py")
+    (table,) = tool.BETWEEN.findall(readme)
+    assert table == tool.table(), "run tools/readme.py"
+
+
+def test_a_number_that_is_another_is_another_in_the_readme(script, monkeypatch):
+    tool = script("tools/readme.py")
+    card = tool.stored(tool.MODEL)
+    card["nats_per_byte"]["shakespeare"] = 9.87
+    monkeypatch.setattr(tool, "stored", lambda path: card)
+    assert "plays 9.87" in tool.model()[1]
