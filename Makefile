@@ -84,9 +84,14 @@ test-machines: env-test ## notebooks as other processors and thread counts would
 notebooks: env-test ## run notebooks and store their outputs (one: NOTEBOOK=book/01-….ipynb)
 	@$(RUN) tools/execute.py $(NOTEBOOK)
 
-bench: env-test ## time the module beside other implementations (some ten minutes on a quiet machine)
+bench: env-test ## every side-by-side table, measured anew (some 20 minutes; NANOGPT=clone of nanoGPT)
 	@for name in attention block models; do $(RUN) benchmarks/$$name.py; done
-	@$(RUN) benchmarks/tables.py
+	@rm -rf _build/bench; mkdir -p _build/bench
+	@$(RUN) results/speedrun.py --seeds 0 --out _build/bench
+	@if [ -n "$(NANOGPT)" ]; then $(RUN) results/speedrun.py --nanogpt "$(NANOGPT)" --out _build/bench; \
+	    else echo "nanoGPT's own run: NANOGPT=path/to/its/clone"; fi
+	@$(RUN) results/fast.py speed/ --out _build/bench/fast.json
+	@$(RUN) benchmarks/tables.py _build/bench
 
 serve: book ## build, then serve the website on this machine (PORT=8000)
 	@$(RUN) -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)

@@ -16,6 +16,7 @@ round after round, and medians over the rounds are stored beside all rounds.
 **places**: probabilities of the model and of two drafts at twelve places, for the page to show.
 """
 
+import argparse
 import json
 import subprocess
 import sys
@@ -375,21 +376,26 @@ def work() -> Iterator[tuple[str, Callable[[], Any]]]:
             yield f"load/{most}/{rate}", partial(load_of, most, rate)
 
 
-def stored() -> dict[str, Any]:
+def stored(path: Path) -> dict[str, Any]:
     """The runs that there are."""
-    return json.loads(STORE.read_text("utf-8"))["runs"] if STORE.exists() else {}
+    return json.loads(path.read_text("utf-8"))["runs"] if path.exists() else {}
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("names", nargs="*", default=[""], help="beginnings of names of runs")
+    parser.add_argument("--out", type=Path, default=STORE)
+    options = parser.parse_args()
     torch.set_num_threads(1)
     torch._dynamo.config.recompile_limit = 64
     torch._inductor.config.freezing = True
     here = provenance(device.choose(0))
     for name, make in work():
-        if name not in stored() and name.startswith(tuple(sys.argv[1:]) or ""):
+        if name not in stored(options.out) and name.startswith(tuple(options.names)):
             found = make()
             print(name, str(found)[:300], flush=True)
-            write(STORE, {"runs": {**stored(), name: found}, "provenance": here})
+            runs = {**stored(options.out), name: found}
+            write(options.out, {"runs": runs, "provenance": here})
 
 
 if __name__ == "__main__":

@@ -103,3 +103,13 @@ def test_a_rival_that_is_not_installed_is_said(models, monkeypatch):
     monkeypatch.setitem(sys.modules, "x_transformers", None)
     (case,) = models.of_x_transformers(budget=0)
     assert case["what"].startswith("not installed: pip install x-transformers")
+
+
+def test_every_rung_and_every_way_to_write_has_its_line(load, root):
+    tables = load("tables")
+    folder = root / "results/speedrun"
+    ladder = tables.speed_run(folder)
+    assert len(ladder) == 2 + len(list(folder.glob("*.json"))) and "nanoGPT" in ladder[-1]
+    ways = [line for line in tables.decoding(root / tables.FAST) if "compiled" in line]
+    assert len(ways) == 4 and all(float(line.split()[-1]) > 1 for line in ways)
+    assert tables.decoding(root / "nothing")[2:] == []
