@@ -1,14 +1,17 @@
 """What a student's check says, and that it says something whatever it is given."""
 
 import gzip
+import itertools
 import json
 import time
 
+import numpy as np
 import pytest
 import torch
 from corpora import CORPORA
 
 from attnbook.labs.check import check, sentence
+from attnbook.labs.inside import fingerprints
 from attnbook.labs.inside.fingerprints import alike, outcome
 from attnbook.labs.judge import judge
 from attnbook.labs.probes import FOLDER, packed, sheets
@@ -137,6 +140,15 @@ def test_what_is_right_to_one_in_a_thousand_is_right_in_check_and_grading(of):
             assert judge(sheet, found).share == 1
             found = run(program, frozenset({"tanh-gelu", "same-gain"}), sheet.cases)
             assert judge(sheet, found).mistakes == ("same-gain",)
+
+
+def test_numbers_are_close_as_numpy_says():
+    numbers = [0.0, 1.0, 1.0005, 1.01, -1.0, np.nan, np.inf, -np.inf, 1e9, 1e9 + 1e5, 1e-5]
+    pairs = [np.array(pair) for pair in itertools.product(numbers, repeat=2)]
+    for one, other in itertools.product(pairs, pairs):
+        assert fingerprints.close(one, other) == np.allclose(one, other, **fingerprints.CLOSE)
+    assert fingerprints.close(np.zeros(0), np.zeros(0))
+    assert not fingerprints.close(np.array([True, False]), np.array([True, True]))
 
 
 def test_hidden_places_and_rows_of_nan_are_pointed_out():

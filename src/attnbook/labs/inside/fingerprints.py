@@ -59,7 +59,19 @@ def same(one: Outcome, other: Outcome) -> bool:
         return isinstance(one, str) and isinstance(other, str)
     if [(a.shape, a.dtype) for a in one] != [(b.shape, b.dtype) for b in other]:
         return False
-    return all(np.allclose(a, b, **CLOSE) for a, b in zip(one, other, strict=True))
+    return all(map(close, one, other))
+
+
+def close(one: np.ndarray, other: np.ndarray) -> bool:
+    """`np.allclose`, in less than half its time where all numbers are finite."""
+    if one.dtype == bool:
+        return bool((one == other).all())
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(one - other)
+        far = ~(apart < CLOSE["atol"] + CLOSE["rtol"] * np.abs(other))
+    if not far.any():
+        return True
+    return not np.isfinite(apart[far]).all() and np.allclose(one, other, **CLOSE)
 
 
 def fingerprint(result: Outcome) -> Fingerprint:
