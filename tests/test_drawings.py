@@ -21,7 +21,7 @@ from attnbook.drawings.asks import ring, who_asks
 from attnbook.drawings.averages import averages
 from attnbook.drawings.beams import CASE, beams
 from attnbook.drawings.block import residual_stream
-from attnbook.drawings.bottleneck import look_back, one_vector
+from attnbook.drawings.bottleneck import look_back
 from attnbook.drawings.cache import kv_cache, shared_keys
 from attnbook.drawings.cones import heard, nothing_leaks
 from attnbook.drawings.drawing import STYLE, Drawing, page
@@ -305,14 +305,6 @@ def test_each_word_looks_with_the_weights_that_were_given():
     assert "rouge looks at red .12, car .88<" in svg
     with pytest.raises(ValueError, match=r"weights \(3, 2\) do not fit 2 words that look at 3"):
         look_back(["my", "red", "car"], ["ma", "voiture"], weights)
-
-
-def test_one_vector_is_passed_on_and_the_other_states_are_not():
-    for svg in DRAWINGS["one_vector"].layouts.values():
-        filled = svg.count('class="output f" x=')
-        assert filled == 1 and svg.count('class="hair" x=') == len(gallery.READS) - 1
-    with pytest.raises(ValueError, match="1 to 5 words on each side fit; got 6 and 1"):
-        one_vector("abcdef", "a")
 
 
 def test_the_teacher_gives_true_words_and_alone_each_word_comes_from_the_last_one():

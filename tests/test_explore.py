@@ -15,6 +15,7 @@ from attnbook.explore.by_hand import AttentionByHand
 from attnbook.explore.clinic import Clinic
 from attnbook.explore.cost import Cost
 from attnbook.explore.decay import Decay
+from attnbook.explore.decoding import Decoding
 from attnbook.explore.draft_check import DraftCheck
 from attnbook.explore.heads import HeadSwitchboard
 from attnbook.explore.inside import Inside
@@ -49,6 +50,7 @@ MAKERS = {
     "draft-check": DraftCheck,
     "cost": Cost,
     "decay": Decay,
+    "decoding": Decoding,
     "heads": HeadSwitchboard,
     "inside": Inside,
     "by-hand": AttentionByHand,

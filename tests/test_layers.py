@@ -105,6 +105,7 @@ MAY_IMPORT = {
     "scaling_law": set(),
     "seating": PARTS | {"data", "train"},
     "translators": PARTS | {"data", "seq2seq", "train"},
+    "on_paper": PARTS | {"seq2seq"},
     "recalling": PARTS | {"data", "train"},
     "post_training": set(),
     "adder": MODELS | {"data", "generate", "post_training", "train"},
@@ -114,11 +115,11 @@ MAY_IMPORT = {
     "clinic": PARTS | MODELS | {"data", "train"},
     "explore": DRAWING
     | PARTS
-    | {"clinic", "data", "generate", "planner", "scaling_law", "stored_run"},
+    | {"clinic", "data", "generate", "on_paper", "planner", "scaling_law", "stored_run"},
     "drawings": DRAWING
     | PARTS
     | MODELS
-    | {"clinic", "parallel", "post_training", "serving", "stored_run", "train"},
+    | {"clinic", "on_paper", "parallel", "post_training", "serving", "stored_run", "train"},
     "files": set(),
     "provenance": {"device", "files"},
     "study": {"data", "device", "provenance", "train", "training"},

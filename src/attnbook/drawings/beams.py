@@ -31,9 +31,9 @@ def beams(tree: Tree = CASE, width: int = 2) -> Drawing:
         f"{printed(greedy[3])}. With {width} beams the best pair is found: {best[0][0]} "
         f"{best[0][1]}, together {printed(best[0][3])}."
     )
-    height = 34 * len(leaves) + 34
-    wide, tall = Pen(600, height), Pen(360, height)
-    for pen, columns in ((wide, (70, 210, 400, 520)), (tall, (28, 100, 214, 316))):
+    height = 30 * len(leaves) + 34
+    wide, tall = Pen(720, height), Pen(360, height)
+    for pen, columns in ((wide, (90, 250, 470, 620)), (tall, (28, 100, 214, 316))):
         draw(pen, columns, tree, (greedy, best))
     return Drawing(wide, tall, "Beam search as a tree of two words", desc)
 
@@ -48,14 +48,14 @@ def draw(pen: Pen, columns: tuple, tree: Tree, chosen: tuple) -> None:
     (greedy, best), (start, one, two, end) = chosen, columns
     pen.text(end, 20, "together", "s")
     rows: list[list[str]] = []
-    middle = 34 * sum(len(then) for _, then in tree.values()) / 2 + 34
+    middle = 30 * sum(len(then) for _, then in tree.values()) / 2 + 34
     pen.text(start, middle + 4, "<s>", "b s")
     for word, (p, then) in tree.items():
-        y = 34 * (len(rows) + len(then) / 2) + 34
+        y = 30 * (len(rows) + len(then) / 2) + 34
         pen.share((start + 18, middle), (one - 26, y), p, "output")
         pen.text(one, y + 4, f"{word} {printed(p)}", "b s")
         for next_word, q in then.items():
-            here = 34 * len(rows) + 51
+            here = 30 * len(rows) + 49
             leaf = (word, next_word, p, p * q)
             look = "output f b" if leaf == best[0] else "s"
             pen.share((one + 28, y), (two - 50, here), q, "output")

@@ -1,4 +1,4 @@
-"""An encoder and a decoder: what the decoder knows of the source, before and after attention."""
+"""An encoder and a decoder with attention between them: each word written looks at all states."""
 
 from collections.abc import Sequence
 
@@ -9,39 +9,12 @@ from attnbook.drawings.drawing import Drawing
 from attnbook.drawings.pen import Length, Pen, printed
 
 
-def one_vector(reads: Sequence[str], writes: Sequence[str], width: int = 48) -> Drawing:
-    """As many states are made as words are read, and one vector is passed on.
-
-    Cho et al. 2014, figure 1; Sutskever et al. 2014, figure 1.
-    """
-    check(reads, writes)
-    desc = (
-        f"Below, an encoder reads {', '.join(reads)}, one recurrent cell for each word, and makes "
-        f"a state of {width} numbers at each. Only the last state goes on, as one vector; the "
-        f"others are hatched, for nobody reads them. Above, a decoder writes {', '.join(writes)}, "
-        "one cell for each word, and the same vector is handed to each of its cells."
-    )
-    wide, tall = Pen(720, 330), Pen(360, 330)
-    for pen in (wide, tall):
-        below, above = cells(pen, reads, writes)
-        for n, x in enumerate(below):
-            pen.box(x - 22, 176, (44, 14), "output f" if n == len(below) - 1 else "hair", 3)
-            if n < len(below) - 1:
-                pen.hatch(x - 22, 176, (44, 14))
-        start = below[-1]
-        for x in above:
-            pen.line([(start, 174), (start, 146), (x, 146), (x, 107)], "output k")
-        pen.text(pen.width / 2, 326, f"one vector of {width} numbers is passed on", "output f s b")
-    return Drawing(wide, tall, "Encoder and decoder with one vector between them", desc)
-
-
 def look_back(
     reads: Sequence[str], writes: Sequence[str], weights: Float[Tensor, "Tq Tk"]
 ) -> Drawing:
     """Every state is kept, and each word that is written looks at all of them.
 
-    The same coordinates as `one_vector`; lines are as wide as the weights. Bahdanau et al. 2015,
-    figure 1.
+    Lines are as wide as the weights. Bahdanau et al. 2015, figure 1.
     """
     check(reads, writes)
     if tuple(weights.shape) != (len(writes), len(reads)):

@@ -12,7 +12,7 @@ from attnbook.drawings.asks import ring, who_asks
 from attnbook.drawings.averages import averages
 from attnbook.drawings.beams import beams
 from attnbook.drawings.block import residual_stream
-from attnbook.drawings.bottleneck import look_back, one_vector
+from attnbook.drawings.bottleneck import look_back
 from attnbook.drawings.cache import kv_cache, shared_keys
 from attnbook.drawings.circuit import induction_circuit
 from attnbook.drawings.clinic import dashboard
@@ -28,6 +28,7 @@ from attnbook.drawings.heads import split_attend_join
 from attnbook.drawings.hierarchy import tiles
 from attnbook.drawings.language import bpe, draft_check, next_token
 from attnbook.drawings.logit import logit_sum
+from attnbook.drawings.looking import three_scores, two_looks
 from attnbook.drawings.lookup import soft_lookup
 from attnbook.drawings.lstm import lstm_cell
 from attnbook.drawings.machines import KINDS, cut
@@ -45,12 +46,14 @@ from attnbook.drawings.serving import shared_pages, two_batches
 from attnbook.drawings.superposition import superposition
 from attnbook.drawings.then import then_and_now
 from attnbook.drawings.transformer import transformer_2017
+from attnbook.drawings.translating import decoding_step, encoder_decoder, token_losses
 from attnbook.drawings.tuning import chat_template, compared_answers, low_rank
 from attnbook.drawings.turning import turning_hands
 from attnbook.drawings.unrolled import unrolled
 from attnbook.drawings.walk import lstm_walk
 from attnbook.feedforward import MLP
 from attnbook.norms import LayerNorm
+from attnbook.on_paper import score, steps
 from attnbook.recurrent import GRUCell, LSTMCell, RNNCell
 
 LOSSES = [3.517, 0.829, 3.454, 1.758, 1.973]
@@ -208,8 +211,12 @@ GALLERY: dict[str, Callable[[], Drawing]] = {
     "residual_stream": stream,
     "unrolled": pulse,
     "superposition": superposition,
-    "one_vector": lambda: one_vector(READS, WRITES),
     "look_back": looks,
+    "encoder_decoder": lambda: encoder_decoder(steps(None, WRITES[:3])),
+    "decoding_step": lambda: decoding_step(steps(None, WRITES[:3])[1]),
+    "token_losses": lambda: token_losses(steps(None, WRITES[:3])),
+    "two_looks": lambda: two_looks(*steps(score())[1:3]),
+    "three_scores": three_scores,
     "teacher_forcing": teacher_forcing,
     "beams": beams,
     "lstm_cell": lstm,
