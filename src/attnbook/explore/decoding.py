@@ -1,13 +1,19 @@
 """Explorable: a decoder small enough for paper writes a translation, sum by sum."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
+
+from torch import nn
 
 from attnbook import on_paper
 from attnbook.explore.element import Explorable
 from attnbook.explore.still import Still, number
 
-HOWS = {"look back": on_paper.score, "without tanh": on_paper.Straight, "one vector": lambda: None}
+HOWS: dict[str, Callable[[], nn.Module | None]] = {
+    "look back": on_paper.score,
+    "without tanh": on_paper.Straight,
+    "one vector": lambda: None,
+}
 MOST = 6  # steps: through one vector it does not end by itself
 PARTS = ("scores", "weights", "context", "state", "word")
 
