@@ -123,7 +123,7 @@ MAY_IMPORT = {
     "files": set(),
     "provenance": {"device", "files"},
     "study": {"data", "device", "provenance", "train", "training"},
-    "labs": {"files"},
+    "labs": {"data", "files"},
     "trainer": {
         "data",
         "device",

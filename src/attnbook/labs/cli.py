@@ -9,7 +9,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from attnbook.labs import gradescope, nbgrader, probes, release, source
+from attnbook.labs import gradescope, leaderboard, nbgrader, probes, release, source
 from attnbook.labs.grading import by_hand, folder, grade, report, roster, sandbox, submissions
 from attnbook.labs.grading.row import NO_NOTEBOOK, Row
 
@@ -48,6 +48,7 @@ def add(parts: Any) -> None:
     help = "write a source notebook for nbgrader, with solutions"
     one = command(commands, "nbgrader", run_nbgrader, help)
     one.add_argument("--to", type=Path, required=True, help="the course's folder source/")
+    leaderboard.add(commands)
     help = "store what the students' checks compare with"
     command(commands, "probes", run_probes, help, str, "number of the lab, or: chapters")
 

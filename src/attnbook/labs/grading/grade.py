@@ -123,7 +123,9 @@ class Grader:
             else:
                 text = str(first.note["answers"].get(str(question.number), ""))
                 row.answers[str(question.number)] = text.replace(question.prompt, "").strip()
-        if all(row.questions[name].text == f"no cell defines {name}." for name in sheets):
+        if sheets and all(
+            row.questions[name].text == f"no cell defines {name}." for name in sheets
+        ):
             row.review.append("it has none of the functions; is it another lab?")
         if any(name not in replies for name in sheets):
             row.reason = "the sandbox ended early; later questions have no points."
