@@ -42,8 +42,9 @@ def network(seed: int) -> dict:
     docs = text.load("python-docs")
     torch.manual_seed(seed)
     model = language_model(LSTMCell, len(CHARACTERS), WIDTH)
-    plan = {"steps": STEPS, "lr": RATE, "schedule": cosine(STEPS, 50), "progress": False}
-    train(model, brackets(docs.train), loss, seed=seed, **plan)
+    schedule = cosine(STEPS, 50)
+    sampler = brackets(docs.train)
+    train(model, sampler, loss, steps=STEPS, lr=RATE, schedule=schedule, seed=seed, progress=False)
     held_out = brackets(docs.validation, B=300)(torch.Generator().manual_seed(99))
     with torch.no_grad():
         nats = round(loss(model, held_out).item(), 4)
