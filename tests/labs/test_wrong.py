@@ -21,9 +21,11 @@ def test_the_check_names_the_mistake(number, name, code, wrong, define, of):
     corpus = CORPORA[number]
     function = define(corpus.BEFORE, corpus.CONTEXT.get(name, ""), code)[name]
     for sheet in (sheets()[name], of(number).grader.sheets[name]):
+        if not (sheet.known or sheet.own):
+            continue  # a quiet question: the student's check has no names
         verdict = judge(sheet, [outcome(function, copies(case.arguments)) for case in sheet.cases])
         assert sorted(verdict.mistakes) == sorted(wrong), verdict.text
-        assert verdict.share < 1 and "consistent with" in verdict.text
+        assert verdict.share < 1 and (sheet.own or "consistent with" in verdict.text)
 
 
 MOST = 10  # notebooks a lab: the sandbox is one for all; above, each mistake is judged by itself

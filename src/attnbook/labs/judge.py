@@ -18,6 +18,7 @@ from attnbook.labs.inside.fingerprints import (
     same,
 )
 from attnbook.labs.question import Case, Sheet
+from attnbook.labs.ward import verdict
 
 # Mistakes that any function can have, beside those that its question knows
 GENERAL = {
@@ -46,6 +47,8 @@ def judge(
 
     `random`: the function does not answer twice alike. `say` puts an error into words.
     """
+    if sheet.own:
+        return of_the_ward(sheet, results, random, say)
     prints = [fingerprint(result) for result in results]
     passed = [right_one(sheet, n, result) for n, result in enumerate(results)]
     if all(passed):
@@ -62,6 +65,18 @@ def judge(
         text = named(sheet, wrong, results)
         return Verdict(share, (f"on the case “{where}” " if where else "") + text, wrong)
     return Verdict(share, seen(sheet, failed[0], results, say))
+
+
+def of_the_ward(
+    sheet: Sheet, results: Sequence[Outcome], random: bool, say: Callable[[str], str]
+) -> Verdict:
+    """The verdict where what is right is the student's alone."""
+    if random:
+        return Verdict(0.0, GENERAL["random"], ("random",))
+    if all(isinstance(result, str) for result in results):
+        return Verdict(0.0, say(str(results[0])))
+    share, mistakes, text = verdict.judged(sheet.own, sheet.student, results)
+    return Verdict(share, text, mistakes)
 
 
 def right_one(sheet: Sheet, n: int, result: Outcome) -> bool:

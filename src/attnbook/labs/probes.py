@@ -32,7 +32,8 @@ def sheets(student: str = "") -> dict[str, Sheet]:
         options = variants.drawn(stored["lab"], stored["choices"], student)
         for name, question in stored["questions"].items():
             fields = question["sheets"][key(options, question["choices"])]
-            known[name] = Sheet([unpacked(case) for case in question["cases"]], **fields)
+            cases = [unpacked(case) for case in question["cases"]]
+            known[name] = Sheet(cases, student=student, **fields)
     return known
 
 
@@ -75,7 +76,9 @@ def packed(name: str, question: Question, choices: Choices) -> dict[str, Any]:
         made = sheet(question, cases, variants.flips(choices, options, name))
         # Infinite numbers have no place in JSON
         assert all(math.isfinite(n) for _, prints in made.known for p in prints for n in p)
-        sheets[key(options, concerning)] = {field: getattr(made, field) for field in FIELDS}
+        made.known = [] if question.quiet else made.known
+        fields = {field: getattr(made, field) for field in FIELDS}
+        sheets[key(options, concerning)] = fields | ({"own": made.own} if made.own else {})
     stored = [packed_case(case) for case in cases]
     return {"choices": concerning, "cases": stored, "sheets": sheets}
 

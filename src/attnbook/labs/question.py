@@ -36,6 +36,8 @@ class Question:
     `measure` ("scores" or "weights") can read off a result. `banned` are torch's own operations,
     whose use is flagged for the lecturer; "without attend" flags who does not use `attend`.
     `also_right` are other programs that the question takes for right, such as GELU by tanh.
+    What is right may differ from student to student: then `own` names what judges it, see `ward`.
+    Of a `quiet` question the student's check says whether it is right, and not what is wrong.
     """
 
     program: Program
@@ -45,6 +47,8 @@ class Question:
     shifts: tuple[str, ...] = ()
     banned: tuple[str, ...] = ()
     also_right: tuple[str, ...] = ()
+    own: str = ""
+    quiet: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,8 @@ class Sheet:
     banned: list[str] = field(default_factory=list)
     also: list[Any] = field(default_factory=list)  # fingerprints of what is right as well
     answers: list[Any] = field(default_factory=list)  # an Outcome for each case
+    own: str = ""
+    student: str = ""  # whose copy it is, where that decides
 
 
 def copies(arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
@@ -93,11 +99,18 @@ def drawn(question: Question, seed: int) -> list[Case]:
     return question.cases(torch.Generator().manual_seed(seed))
 
 
-def sheet(question: Question, cases: list[Case], flips: Mapping[str, str] | None = None) -> Sheet:
+def sheet(
+    question: Question,
+    cases: list[Case],
+    flips: Mapping[str, str] | None = None,
+    student: str = "",
+) -> Sheet:
     """All that is needed to judge a question on these cases, with the `flips` of some options.
 
     Sets of mistakes that answer alike are told apart by nobody: of those the smallest stays.
     """
+    if question.own:
+        return Sheet(cases, [], [], [], question.mistakes, own=question.own, student=student)
     flips = dict(flips or {})
     mistakes = question.mistakes | flips
     base = frozenset(flips)

@@ -121,6 +121,8 @@ def refuse_what_answers(notebook: NotebookNode, lab: Lab) -> None:
     written = {s.name for s in tree if isinstance(s, ast.FunctionDef) and not cells.is_stub(s)}
     functions = {name: value_of(tree, name) for name in {*written, *lab.compared}}
     for name, question in lab.compared.items():
+        if question.own:  # its answers are numbers; no line of them is left, as said above
+            continue
         cases = drawn(question, seed=1)
         right = run(question.program, frozenset(lab.flips(name)), cases)
         for other, function in functions.items():

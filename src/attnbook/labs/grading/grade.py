@@ -74,9 +74,9 @@ class Grader:
         lab, sheets = self.lab.of(student), {}
         for name, question in lab.compared.items():
             flips = lab.flips(name)
-            key = name, *sorted(flips)
+            key = name, *sorted(flips), student if question.own else ""
             if key not in self.known:
-                self.known[key] = sheet(question, self.cases[name], flips)
+                self.known[key] = sheet(question, self.cases[name], flips, student)
             sheets[name] = self.known[key]
         return sheets
 
@@ -156,6 +156,7 @@ class Grader:
         """Try once more what calls something wrong, with a right version of that."""
         lab = self.lab.of(row.student)
         blame = blamed(lab.asked, row.questions, replies) if row.questions else {}
+        blame = {n: o for n, o in blame.items() if not lab.compared[n].own}  # no right one for all
         again: dict[str, Reply] = {}
         for job in follow.jobs(self.job, lab, blame):
             again |= sandbox.run(job, self.arguments, raw, box, self.program, number)

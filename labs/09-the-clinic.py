@@ -1,0 +1,178 @@
+"""Lab 9: what each question is compared with, and the mistakes it knows (see labs/README.md).
+
+What ails a student's runs and what mends them is judged in `attnbook.labs.ward.verdict`.
+"""
+
+import math
+
+import torch
+from torch.nn import functional as F
+
+from attnbook.labs.draws import normal, whole
+from attnbook.labs.question import Case, Option, Question
+
+
+def per_run(numbers):
+    return [Case(f"run {run}", (run,)) for run in range(1, 9)]
+
+
+def named(wrong, run):
+    """An answer in the right form; what is right is the student's alone, `own`."""
+    return run
+
+
+def treated(wrong, run):
+    """The same."""
+    return torch.tensor([run, 0.0, 0.0, 0.0])
+
+
+def outputs(wrong, w, x):
+    T = x.shape[1]
+    h = w[0][x] + (w[1][:T].detach() if "places-fixed" in wrong else w[1][:T])
+    scores = (h @ w[2]) @ (h @ w[3]).mT
+    scores = scores if "unscaled" in wrong else scores / math.sqrt(h.shape[-1])
+    seen = torch.ones(T, T).tril(1 if "mask" in wrong else 0) > 0
+    seen = torch.ones(T, T) > 0 if "no-mask" in wrong else seen
+    scores = scores.masked_fill(~seen, -math.inf)
+    weights = scores.softmax(-2 if "axis" in wrong else -1)
+    mixed = weights @ (h @ w[4])
+    return (mixed if "no-residual" in wrong else h + mixed) @ w[5]
+
+
+def batch_loss(wrong, w, batch):
+    x, y = batch[:, :-1], batch[:, 1:]
+    y = x if "target" in wrong else y
+    found = outputs(wrong, w, x)
+    if "last" in wrong:
+        return F.cross_entropy(found[:, -1], y[:, -1])
+    return F.cross_entropy(found.mT, y, reduction="sum" if "summed" in wrong else "mean")
+
+
+def clipped(wrong, gradients):
+    sizes = torch.stack([g.norm() for g in gradients])
+    sizes = sizes if "apart" in wrong else sizes.norm().expand(len(sizes))
+    bounds = torch.ones_like(sizes) if "unclipped" in wrong else sizes.clamp(min=1)
+    return [g / size for g, size in zip(gradients, bounds, strict=True)]
+
+
+def training(wrong, tokens, first, rate):
+    w = [part.clone().requires_grad_() for part in first]
+    piled, speed = [torch.zeros_like(part) for part in w], [torch.zeros_like(part) for part in w]
+    losses = []
+    for n, batch in enumerate(tokens):
+        loss = batch_loss(wrong, w, tokens[0] if "one-batch" in wrong else batch)
+        gradients = torch.autograd.grad(loss, w, allow_unused=True, materialize_grads=True)
+        if "piled" in wrong:
+            gradients = piled = [a + b for a, b in zip(piled, gradients, strict=True)]
+            gradients = clipped(wrong, gradients)
+            piled = gradients if "clipped-pile" in wrong else piled
+        else:
+            gradients = clipped(wrong, gradients)
+        now = rate * (1 - n / len(tokens)) if "falling" in wrong else rate
+        if "momentum" in wrong:
+            speed = [0.9 * v + g for v, g in zip(speed, gradients, strict=True)]
+            gradients = speed
+        with torch.no_grad():
+            for part, gradient in zip(w, gradients, strict=True):
+                part -= (-now if "uphill" in wrong else now) * gradient
+        losses.append(loss.item())
+    return torch.tensor(losses)
+
+
+def training_cases(numbers):
+    def one(N, B, T):
+        return whole(numbers, 0, 8, N, B, T + 1), normal(numbers, 6, 8, 8) * 0.6
+
+    return [Case("four sequences", (*one(10, 4, 6), 0.7), 2), Case("one", (*one(9, 1, 5), 0.3))]
+
+
+QUESTIONS = {
+    "diagnosis": Question(named, per_run, {}, own="diagnosis"),
+    "cure": Question(treated, per_run, {}, own="cure"),
+    "training": Question(
+        training,
+        training_cases,
+        {
+            "mask": "a position sees the one after it: the mask is one off",
+            "target": "a position is compared with its own token, not with the next one",
+            "piled": "gradients of earlier batches are not forgotten",
+            "axis": "softmax runs over the queries; the weights of each query sum to 1",
+            "apart": "each matrix is clipped by itself; the norm is that of all weights together",
+            "last": "only the last position counts in the loss; all positions do",
+            "falling": "the rate falls; in your copy it stays",
+            "momentum": "steps have momentum; in your copy they have none",
+            "no-mask": "positions see those after them: the mask is missing",
+            "unscaled": "scores are not divided by the root of the width",
+            "places-fixed": "the vectors of the positions are not trained",
+            "no-residual": "what attention returns replaces its input; it is added to it",
+            "summed": "losses are summed over positions and sequences; their mean is needed",
+            "unclipped": "gradients are not clipped",
+            "one-batch": "all steps read the first batch",
+            "uphill": "the step goes up the gradient",
+        },
+        quiet=True,
+    ),
+}
+
+SEEN = "torch.ones(T, T).tril(1) > 0", "torch.ones(T, T).tril() > 0"
+MENDED = "mended.seen = lambda T: torch.arange(T)[:, None] >= torch.arange(T)"
+
+
+def sick(right, ill, mending):
+    """The copy in which another line is ill: the first one's is right."""
+    return Option({SEEN[0]: SEEN[1], right: ill, MENDED: mending})
+
+
+CHOICES = {
+    "ill": {
+        "mask": Option(),
+        "target": sick(
+            "return batch[:, :-1], batch[:, 1:]",
+            "return batch[:, :-1], batch[:, :-1]",
+            "mended.pair = lambda tokens: (tokens[:, :-1], tokens[:, 1:])",
+        ),
+        "piled": sick(
+            "            w.grad = None\n",
+            "            w.requires_grad_()\n",
+            "mended.gradients = lambda loss: torch.autograd.grad(loss, mended.weights)",
+        ),
+        "axis": sick(
+            "return scores.softmax(dim=-1)",
+            "return scores.softmax(dim=-2)",
+            "mended.shared = lambda scores: torch.softmax(scores, -1)",
+        ),
+        "apart": sick(
+            "size = torch.cat([g.flatten() for g in gradients]).norm().clamp(min=1)\n"
+            "        return [g / size for g in gradients]",
+            "sizes = [g.norm().clamp(min=1) for g in gradients]\n"
+            "        return [g / size for g, size in zip(gradients, sizes, strict=True)]",
+            "total = lambda parts: math.sqrt(sum(float(part.square().sum()) for part in parts))\n"
+            "    mended.clipped = lambda parts: [part / max(1, total(parts)) for part in parts]",
+        ),
+        "last": sick(
+            "return F.cross_entropy(self.logits(x).flatten(0, 1), y.flatten())",
+            "return F.cross_entropy(self.logits(x)[:, -1], y[:, -1])",
+            "mended.loss = lambda x, y: F.cross_entropy(mended.logits(x).mT, y)",
+        ),
+    },
+    "pace": {
+        "level": Option(),
+        "falling": Option(
+            text={
+                "The rate stays as it is": "The rate falls in a line: step $n$ of $N$, counted from 0, has $1 - n/N$ of it",
+                "return self.rate  # of step n of N": "return self.rate * (1 - n / N)  # of step n of N",
+            },
+            flips={"training": {"falling": "the rate stays; in your copy it falls in a line"}},
+        ),
+    },
+    "push": {
+        "plain": Option(),
+        "momentum": Option(
+            text={
+                "each weight moves by the rate times its gradient, downwards": "each weight has a speed, 0.9 times the one before plus its gradient, and moves by the rate times its speed, downwards",
+                "speed = gradient": "speed = 0.9 * self.speeds[place] + gradient",
+            },
+            flips={"training": {"momentum": "steps have no momentum; in your copy they have"}},
+        ),
+    },
+}
