@@ -43,7 +43,8 @@ def diagnosed(**other):
 def cured(change):
     """`cure` with some rows changed: {place: row}."""
     rows = [change.get(n, row) for n, row in enumerate(ROWS)]
-    return f"def cure(run):\n    return {rows}[run - 1]\n"
+    text = str(rows).replace("inf", "math.inf")
+    return f"def cure(run):\n    return {text}[run - 1]\n"
 
 
 def other(n, **parts):
@@ -141,7 +142,10 @@ FALSE = {
     "momentum": ("speed = gradient", "speed = 0.9 * self.speeds[place] + gradient"),
     "no-mask": ("scores = scores.masked_fill(~self.seen(x.shape[1]), -math.inf)", ""),
     "unscaled": (" / math.sqrt(h.shape[-1])", ""),
-    "places-fixed": ("place[: x.shape[1]]", "place[: x.shape[1]].detach()"),
+    "places-fixed": (
+        "place[: x.shape[1]]",
+        "place[: x.shape[1]].detach() + 0 * place[: x.shape[1]]",
+    ),
     "no-residual": (
         "(h + self.shared(scores) @ (h @ value))",
         "(self.shared(scores) @ (h @ value))",
