@@ -13,7 +13,9 @@ EACH = [
     for n in range(len(ways))
 ]
 NOTEBOOKS = [
-    pytest.param(number, n, marks=[pytest.mark.slow] * (n > (2 if number == 3 else 0)))
+    pytest.param(
+        number, n, marks=[pytest.mark.slow] * (number == 9 or n > (2 if number == 3 else 0))
+    )
     for number, corpus in CORPORA.items()
     for n in range(max(map(len, corpus.RIGHT.values())))
 ]
