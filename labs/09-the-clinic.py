@@ -34,7 +34,7 @@ def outputs(wrong, w, x):
     seen = torch.ones(T, T).tril(1 if "mask" in wrong else 0) > 0
     seen = torch.ones(T, T) > 0 if "no-mask" in wrong else seen
     scores = scores.masked_fill(~seen, -math.inf)
-    weights = scores.softmax(-2 if "axis" in wrong else -1)
+    weights = scores.softmax(-2 if "over-queries" in wrong else -1)
     mixed = weights @ (h @ w[4])
     return (mixed if "no-residual" in wrong else h + mixed) @ w[5]
 
@@ -96,7 +96,7 @@ QUESTIONS = {
             "mask": "a position sees the one after it: the mask is one off",
             "target": "a position is compared with its own token, not with the next one",
             "piled": "gradients of earlier batches are not forgotten",
-            "axis": "softmax runs over the queries; the weights of each query sum to 1",
+            "over-queries": "softmax runs over the queries; the weights of each query sum to 1",
             "apart": "each matrix is clipped by itself; the norm is that of all weights together",
             "last": "only the last position counts in the loss; all positions do",
             "falling": "the rate falls; in your copy it stays",
@@ -136,7 +136,7 @@ CHOICES = {
             "            w.requires_grad_()\n",
             "mended.gradients = lambda loss: torch.autograd.grad(loss, mended.weights)",
         ),
-        "axis": sick(
+        "over-queries": sick(
             "return scores.softmax(dim=-1)",
             "return scores.softmax(dim=-2)",
             "mended.shared = lambda scores: torch.softmax(scores, -1)",

@@ -129,7 +129,7 @@ FALSE = {
     "mask": ("tril() > 0", "tril(1) > 0"),
     "target": ("batch[:, 1:]", "batch[:, :-1]"),
     "piled": ("            w.grad = None\n", "            pass\n"),
-    "axis": ("softmax(dim=-1)", "softmax(dim=-2)"),
+    "over-queries": ("softmax(dim=-1)", "softmax(dim=-2)"),
     "apart": (
         "return [g / size for g in gradients]",
         "return [g / g.norm().clamp(min=1) for g in gradients]",
@@ -160,7 +160,7 @@ PAIRS = [
     ("mask", "unclipped"),
     ("target", "momentum"),
     ("piled", "unclipped"),
-    ("axis", "unscaled"),
+    ("over-queries", "unscaled"),
     ("apart", "falling"),
     ("last", "momentum"),
     ("summed", "unclipped"),
