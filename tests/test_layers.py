@@ -88,6 +88,7 @@ MAY_IMPORT = {
     "lookup_memory": set(),
     "multitoken": {"cache", "masks", "speculative", "train", "transformer"},
     "adaln": {"cache", "masks"},
+    "anything": PARTS | {"adaln", "data", "train", "vit"},
     "drafts": {"speculative"},
     "recurrence": {"cache", "masks", "norms"},
     "measured": set(),

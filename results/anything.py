@@ -1,0 +1,86 @@
+"""One small transformer on real data of several kinds, each beside a simple model; pictures made.
+
+    python results/anything.py
+
+Seed by seed: the tasks of `attnbook.anything.tasks` (ten draws of the club's known members), a
+captioner of handwritten digits, and two ways to make digits. Runs that are stored already are kept:
+an interrupted command goes on where it stopped.
+"""
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from attnbook import device
+from attnbook.anything import pictures, tasks
+from attnbook.data import small
+from attnbook.provenance import provenance, write
+
+STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "anything.json"
+SEEDS, DRAWS = 5, 10
+
+
+def reading(seed: int) -> dict[str, float]:
+    """Captions without an error, by how many digits are on the strip."""
+    shares = pictures.exact(pictures.reader(seed))
+    return {f"{count} digits": share for count, share in enumerate(shares, 1)}
+
+
+def judged(made: torch.Tensor, kind: torch.Tensor) -> dict[str, float]:
+    """What is asked for, how the sets differ, how close a picture comes to one that was learned."""
+    real, _ = small.handwriting(training=False)
+    called = torch.tensor(pictures.judge().predict(made.flatten(1)))
+    return {
+        "as asked": (called == kind).float().mean().item(),
+        "Fréchet": pictures.frechet(made, real),
+        "nearest": pictures.nearest(made, small.handwriting()[0]).median().item(),
+    }
+
+
+def painting(seed: int) -> dict[str, float]:
+    """Diffusion, without and with guidance."""
+    model, kind, found = pictures.painter(seed), torch.arange(1000) % 10, {}
+    for name, guidance in {"": 1.0, ", guided": 2.0}.items():
+        of_case = judged(pictures.painted(model, kind, guidance), kind)
+        found |= {key + name: value for key, value in of_case.items()}
+    return found
+
+
+def writing(seed: int) -> dict[str, float]:
+    """Discrete tokens, one by one."""
+    words, kind = pictures.tokeniser(seed), torch.arange(1000) % 10
+    return judged(pictures.written(words, pictures.writer(words, seed), kind), kind)
+
+
+CASES: dict[str, Callable[[int], dict[str, float]]] = tasks.TASKS | {
+    "painting": painting,
+    "writing": writing,
+    "reading": reading,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--most", type=int, help="stop after so many runs")
+    left = parser.parse_args().most
+    torch.set_num_threads(1)
+    runs = json.loads(STORE.read_text("utf-8"))["runs"] if STORE.exists() else {}
+    for seed in range(DRAWS):
+        for name, task in CASES.items():
+            of_case = runs.setdefault(name, {})
+            if seed >= (DRAWS if name == "club" else SEEDS) or left == 0:
+                continue
+            if any(len(values) > seed for values in of_case.values()):
+                continue
+            left = None if left is None else left - 1
+            for key, value in task(seed).items():
+                of_case.setdefault(key, []).append(float(f"{value:.4g}"))
+            write(STORE, {"seeds": SEEDS, "runs": runs, "provenance": provenance(device.choose(0))})
+            print(name, seed, of_case, flush=True)
+
+
+if __name__ == "__main__":
+    main()
