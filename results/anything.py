@@ -2,14 +2,14 @@
 
     python results/anything.py
 
-Seed by seed: the tasks of `attnbook.anything.tasks` (ten draws of the club's known members), a
-captioner of handwritten digits, and two ways to make digits. Runs that are stored already are kept:
+The tasks of `attnbook.anything.tasks` (ten draws of the club's known members), then, seed by seed,
+two ways to make digits, a captioner of them, and a classifier. Runs that are stored already are kept:
 an interrupted command goes on where it stopped.
 """
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
@@ -62,24 +62,28 @@ CASES: dict[str, Callable[[int], dict[str, float]]] = tasks.TASKS | {
 }
 
 
+def plan(slow_seeds: int) -> Iterator[tuple[str, int]]:
+    """The quick tasks with all their seeds, then the slow ones, seed by seed."""
+    yield from (("club", draw) for draw in range(DRAWS))
+    for name in ("tumours", "brain waves", "shares"):
+        yield from ((name, seed) for seed in range(SEEDS))
+    for seed in range(slow_seeds):
+        yield from ((name, seed) for name in ("painting", "reading", "writing", "digits"))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--most", type=int, help="stop after so many runs")
-    left = parser.parse_args().most
+    parser.add_argument("--most", type=int, default=SEEDS, help="seeds of the slow tasks")
     torch.set_num_threads(1)
     runs = json.loads(STORE.read_text("utf-8"))["runs"] if STORE.exists() else {}
-    for seed in range(DRAWS):
-        for name, task in CASES.items():
-            of_case = runs.setdefault(name, {})
-            if seed >= (DRAWS if name == "club" else SEEDS) or left == 0:
-                continue
-            if any(len(values) > seed for values in of_case.values()):
-                continue
-            left = None if left is None else left - 1
-            for key, value in task(seed).items():
-                of_case.setdefault(key, []).append(float(f"{value:.4g}"))
-            write(STORE, {"seeds": SEEDS, "runs": runs, "provenance": provenance(device.choose(0))})
-            print(name, seed, of_case, flush=True)
+    for name, seed in plan(parser.parse_args().most):
+        of_case = runs.setdefault(name, {})
+        if any(len(values) > seed for values in of_case.values()):
+            continue
+        for key, value in CASES[name](seed).items():
+            of_case.setdefault(key, []).append(float(f"{value:.4g}"))
+        write(STORE, {"runs": runs, "provenance": provenance(device.choose(0))})
+        print(name, seed, of_case, flush=True)
 
 
 if __name__ == "__main__":

@@ -120,7 +120,16 @@ MAY_IMPORT = {
     "drawings": DRAWING
     | PARTS
     | MODELS
-    | {"clinic", "on_paper", "parallel", "post_training", "serving", "stored_run", "train"},
+    | {
+        "anything",
+        "clinic",
+        "on_paper",
+        "parallel",
+        "post_training",
+        "serving",
+        "stored_run",
+        "train",
+    },
     "files": set(),
     "provenance": {"device", "files"},
     "study": {"data", "device", "provenance", "train", "training"},

@@ -82,7 +82,8 @@ class Strips(NamedTuple):
     lengths: Int[Tensor, " B"]
 
 
-WORDS = "zero one two three four five six seven eight nine <begin> <end>".split()
+WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+WORDS += ["<begin>", "<end>"]
 BEGIN, END = 10, 11
 MOST, COLUMNS = 4, 40  # digits on a strip at most, and its columns
 

@@ -35,6 +35,7 @@ from attnbook.drawings.machines import KINDS, cut
 from attnbook.drawings.matrices import attention_matrices
 from attnbook.drawings.memory import matrix_memory
 from attnbook.drawings.norms import norm_placement
+from attnbook.drawings.one_body import one_body
 from attnbook.drawings.parameters import parameters
 from attnbook.drawings.permits import mask_gallery
 from attnbook.drawings.remain import three_problems
@@ -232,6 +233,7 @@ GALLERY: dict[str, Callable[[], Drawing]] = {
     "averages": mixing,
     "parameters": parameters,
     "families": families,
+    "one_body": one_body,
     "norm_placement": norm_placement,
     "decoder_block": decoder_block,
     "transformer_2017": transformer_2017,
