@@ -3,8 +3,8 @@
     python results/anything.py
 
 The tasks of `attnbook.anything.tasks` (ten draws of the club's known members), then, seed by seed,
-two ways to make digits, a captioner of them, and a classifier. Runs that are stored already are kept:
-an interrupted command goes on where it stopped.
+two ways to make digits, a captioner of them, and a classifier. Runs that are stored are kept: an
+interrupted command goes on where it stopped.
 """
 
 import argparse
