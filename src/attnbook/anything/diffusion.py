@@ -80,7 +80,7 @@ def flow_loss(model: nn.Module, batch: Any, dropped: float = 0.1) -> Float[Tenso
 
 @torch.no_grad()
 def drawn(
-    model: DiffusionTransformer,
+    model: Any,
     noise: Pictures,
     kind: Int[Tensor, " B"],
     steps: int = 20,
@@ -88,8 +88,9 @@ def drawn(
 ) -> list[Pictures]:
     """From noise to pictures of these classes in equal steps; all stages, the noise first.
 
-    With `guidance` w the velocity is v(any) + w · (v(class) − v(any)): at 1 as trained, above it
-    more typical and less varied. Ho and Salimans 2022, equation 6, with w there one less.
+    `model(x, time, kind)` is a velocity, and kind `model.classes` means "any". With `guidance`
+    w the velocity is v(any) + w · (v(class) − v(any)): at 1 as trained, above it more typical and
+    less varied. Ho and Salimans 2022, equation 6, with w there one less.
     """
     if steps < 1:
         raise ValueError(f"at least 1 step leads from noise to a picture; got {steps}")
