@@ -46,7 +46,7 @@ def main() -> None:
         path = ROOT / "results" / "leaderboard" / f"level-{number}.{minutes:g}.json"
         if not path.exists():
             found = measured(all_alike, minutes, f"level {number}", raw)
-            write(path, found | provenance(device.choose()))
+            write(path, {**found, "provenance": provenance(device.choose())})
             print(path, f"{found['nats_per_byte']:.4f} ± {found['standard_error']:.4f}", flush=True)
 
 

@@ -224,6 +224,7 @@ NUMBERS = {
     "images": lambda run: [100 * run["test_accuracy"]],
     "tweaks": lambda run: [each["report"] for each in run["runs"]],
     "scaling": lambda run: [run["validation_loss"]],
+    "leaderboard": lambda run: [run["nats_per_byte"]],
     "grading": lambda run: [run["seconds"]],
 }
 

@@ -87,6 +87,12 @@ def grading(run: Run) -> Rows:
     yield what, [run["seconds"]], None, run["seconds"] / run["files"]
 
 
+def leaderboard(run: Run) -> Rows:
+    config = run["config"]
+    what = f"{config['level']}, {config['minutes']:g} min of one thread, {run['vocabulary']} tokens"
+    yield what, [run["nats_per_byte"]], run["parameters"], run["training_seconds"]
+
+
 # What is measured, how it is read, with how many decimals it is shown.
 LOSS = "held-out loss, nats"
 SHOWN = {
@@ -97,6 +103,7 @@ SHOWN = {
     "tweaks": (tweaks, LOSS, 3),
     "speedrun": (speedrun, LOSS, 3),
     "scaling": (scaling, LOSS, 3),
+    "leaderboard": (leaderboard, "held out, nats per byte", 3),
     "grading": (grading, "seconds", 0),
 }
 

@@ -66,9 +66,9 @@ def page(contest: Contest, entries: Sequence[Entry], levels: Levels, name: str) 
         "seen; each token was shown after it was predicted. Lower is better."
     )
     note = (
-        "± is the standard error over the passages. All are scored on the same ones, so smaller "
-        "differences than it may be real; a tenth of it is none. Grey bars have learned nothing: "
-        "tables of counts of the training text, and chance."
+        "± is the standard error over the passages. All are scored on the same ones, so a smaller "
+        "difference than it may be real; another seed of the training tells. Grey bars have "
+        "learned nothing: tables of counts of the training text, and chance."
     )
     body = f"{STYLE}<p>{html.escape(words)}</p>{main_table(entries, levels)}"
     body += f'<p class="soft">{html.escape(note)}</p>'
