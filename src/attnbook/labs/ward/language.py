@@ -16,7 +16,8 @@ def letters(count: int = LENGTH + HELD_OUT) -> str:
     numbers = random.Random(9)
     words = ["".join(numbers.choices(LETTERS[:-1], k=2 + n % 4)) for n in range(WORDS)]
     after = [numbers.sample(range(WORDS), 4) for _ in range(WORDS)]
-    text, word = [], 0
+    text: list[str] = []
+    word = 0
     while len(text) * 2 < count:
         text.append(words[word])
         word = numbers.choices(after[word], (11, 5, 3, 1))[0]

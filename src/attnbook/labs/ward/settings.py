@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 from attnbook.labs.ward.language import LENGTH
 
@@ -52,4 +53,5 @@ def changed(settings: Settings, name: str, value: float) -> Settings:
         raise ValueError(f"{name} is from {low:g} to {high:g}, not {value:g}")
     if name in WHOLE and value != round(value):
         raise ValueError(f"{name} is a whole number, not {value:g}")
-    return replace(settings, **{name: round(value) if name in WHOLE else float(value)})
+    change: dict[str, Any] = {name: round(value) if name in WHOLE else float(value)}
+    return replace(settings, **change)
