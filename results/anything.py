@@ -42,7 +42,8 @@ def judged(made: torch.Tensor, kind: torch.Tensor) -> dict[str, float]:
 
 def painting(seed: int) -> dict[str, float]:
     """Diffusion, without and with guidance."""
-    model, kind, found = pictures.painter(seed), torch.arange(1000) % 10, {}
+    model, kind = pictures.painter(seed), torch.arange(1000) % 10
+    found: dict[str, float] = {}
     for name, guidance in {"": 1.0, ", guided": 2.0}.items():
         of_case = judged(pictures.painted(model, kind, guidance), kind)
         found |= {key + name: value for key, value in of_case.items()}

@@ -5,7 +5,8 @@ Nothing is downloaded: networkx, scikit-learn and matplotlib bring the files.
 
 import csv
 import io
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import networkx
 import numpy as np
@@ -33,6 +34,12 @@ class Table(NamedTuple):
     columns: list[str]
 
 
+def sample(name: str) -> bytes:
+    """A file of matplotlib's sample data, whole."""
+    file: Any = cbook.get_sample_data(name, asfileobj=False)
+    return Path(file).read_bytes()
+
+
 def karate() -> Club:
     """34 members of a karate club and 78 friendships; the club split in two. Zachary 1977."""
     graph = networkx.karate_club_graph()
@@ -54,8 +61,7 @@ def tumours() -> Table:
 
 def brain_waves() -> Float[Tensor, "T channels"]:
     """800 moments of an electroencephalogram, four channels of variance 1; matplotlib's."""
-    with cbook.get_sample_data("eeg.dat") as file:
-        found = np.frombuffer(file.read(), dtype="<f8").reshape(800, 4)
+    found = np.frombuffer(sample("eeg.dat"), dtype="<f8").reshape(800, 4)
     waves = torch.from_numpy(found.copy())
     return ((waves - waves.mean(0)) / waves.std(0)).float()
 
@@ -65,9 +71,7 @@ def share_returns() -> Float[Tensor, " months"]:
 
     matplotlib's copy, from Yahoo Finance.
     """
-    with cbook.get_sample_data("Stocks.csv") as file:
-        text = file.read()
-    lines = (text if isinstance(text, str) else text.decode()).splitlines()
+    lines = sample("Stocks.csv").decode().splitlines()
     table = csv.DictReader(io.StringIO("\n".join(lines[1:])))
     months = [row for row in table if row["Date"].endswith("-01") and row["^GSPC"]]
     price = torch.tensor([float(row["^GSPC"]) for row in months], dtype=torch.float64)
