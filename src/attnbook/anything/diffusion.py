@@ -64,7 +64,7 @@ class DiffusionTransformer(nn.Module):
         return pasted(self.output(tokens, condition), x, self.size)
 
 
-def flow_loss(model: nn.Module, batch: Any, dropped: float = 0.1) -> Float[Tensor, ""]:
+def flow_loss(model: Any, batch: Any, dropped: float = 0.1) -> Float[Tensor, ""]:
     """How far the predicted velocity is from picture − noise, at a random time of each.
 
     `batch` is (pictures, classes); a share `dropped` of the classes is replaced by "any", for
