@@ -75,3 +75,15 @@ def test_an_object_is_refused(monkeypatch, thing, kind):
 def test_nothing_is_refused():
     with pytest.raises(ValueError, match="nothing to show"):
         show.show()
+
+
+def test_texts_beside_each_other_are_shown_as_they_are():
+    beside = show.beside({"300 steps": "a < b\n  c", "<end>": "d"})
+    assert "a &lt; b\n  c</pre>" in beside._repr_html_()
+    assert "<figcaption>&lt;end&gt;</figcaption>" in beside._repr_html_()
+    assert repr(beside) == "--- 300 steps\na < b\n  c\n\n--- <end>\nd"
+
+
+def test_no_text_to_show_is_refused():
+    with pytest.raises(ValueError, match="nothing to show"):
+        show.beside({})
