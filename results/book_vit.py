@@ -17,20 +17,13 @@ from typing import TypedDict
 import torch
 from images import accuracy, divided, loss
 from speedrun import ByProducts, scored
-from torch import Tensor, nn
 
 from attnbook import device
-from attnbook.attention import MultiHeadAttention
-from attnbook.block import Block, PreNorm, Stack
+from attnbook.book_vit import build
 from attnbook.data import images
-from attnbook.feedforward import MLP
-from attnbook.initial import initialise, xavier
-from attnbook.norms import LayerNorm, QKNorm
 from attnbook.optimizers import muon_and_adamw
-from attnbook.positions import Learned
 from attnbook.provenance import provenance, write
 from attnbook.train import parameters, train
-from attnbook.vit import ClassToken, Patches, VisionTransformer
 
 
 class Plan(TypedDict):
@@ -52,30 +45,6 @@ PLAN: Plan = {
     "batch": 128, "lr": 0.005, "rest": 0.003, "weight_decay": 0.1, "warmup": 0.02,
     "smoothing": 0.1, "shift": 4, "flip": True, "images": 45_000,
 }  # fmt: skip
-
-
-def build(patch: int, width: int, depth: int, heads: int, hidden: int) -> VisionTransformer:
-    """`vit` of CIFAR's size with normed queries and keys; what a block adds starts at zero."""
-
-    def pre(part: nn.Module) -> PreNorm:
-        return PreNorm(part, LayerNorm(width))
-
-    def block() -> Block:
-        part = MultiHeadAttention(width, heads, rotate=QKNorm(LayerNorm(width // heads)))
-        return Block(pre(part), pre(MLP(width, hidden, nn.GELU())))
-
-    pool, P = ClassToken(width), (32 // patch) ** 2
-    body = Stack([block() for _ in range(depth)], LayerNorm(width))
-    positions, to_class = Learned(P + pool.extra, width), nn.Linear(width, 10)
-    model = VisionTransformer((32, 32), Patches(patch, width), pool, positions, body, to_class)
-    return initialise(model, zero_or_xavier)
-
-
-def zero_or_xavier(name: str, weight: Tensor) -> None:
-    if name.endswith(("to_out", "down", "to_class")):
-        nn.init.zeros_(weight)
-    else:
-        xavier(name, weight)
 
 
 def measure(options: argparse.Namespace) -> dict:

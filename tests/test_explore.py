@@ -24,6 +24,7 @@ from attnbook.explore.low_rank import LowRankChange
 from attnbook.explore.masks import MaskPainter
 from attnbook.explore.memory import MatrixMemory
 from attnbook.explore.next_token import NextToken
+from attnbook.explore.patches import PatchRows
 from attnbook.explore.planner import Planner
 from attnbook.explore.rope import Rope
 from attnbook.explore.sampling import Sampling
@@ -57,6 +58,7 @@ MAKERS = {
     "masks": MaskPainter,
     "next-token": NextToken,
     "memory": MatrixMemory,
+    "patches": PatchRows,
     "planner": Planner,
     "rope": Rope,
     "sampling": Sampling,

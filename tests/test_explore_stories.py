@@ -22,6 +22,7 @@ from attnbook.explore.low_rank import LowRankChange
 from attnbook.explore.masks import MaskPainter
 from attnbook.explore.memory import MatrixMemory
 from attnbook.explore.next_token import NextToken
+from attnbook.explore.patches import PatchRows
 from attnbook.explore.rope import Rope
 from attnbook.explore.sampling import Sampling, drawn
 from attnbook.explore.tiles import Tiles
@@ -402,6 +403,27 @@ class TestLowRank:
     def test_what_does_not_fit_is_refused(self):
         with pytest.raises(ValueError, match="got 49 and 'change'"):
             LowRankChange(rank=49)
+
+
+class TestPatchRows:
+    thing = PatchRows()
+
+    def test_cut_as_on_paper_and_a_reshape_gives_lines(self):
+        picture = self.thing.moved(self.thing.start()).tolist()
+        rows = result(self.thing)["rows"]
+        assert len(rows) == 16 and rows[1] == [*picture[0][2:4], *picture[1][2:4]]
+        assert result(self.thing, way="reshape")["rows"][0] == picture[0][:4]
+        assert result(self.thing, size="8")["rows"] == [[x for row in picture for x in row]]
+
+    def test_a_pixel_costs_the_transformer_more_than_the_convolutional_network(self):
+        for right, down in ((1, 0), (-1, 0), (0, 1), (0, -1)):
+            cnn, vit = result(self.thing, right=right, down=down)["share"]
+            assert cnn > vit + 0.1
+        assert min(result(self.thing, right=0)["share"]) > 0.9
+
+    def test_what_does_not_fit_is_refused(self):
+        with pytest.raises(ValueError, match="got digit 10, right 1"):
+            PatchRows(digit=10)
 
 
 class TestClinic:

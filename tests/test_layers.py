@@ -97,6 +97,9 @@ MAY_IMPORT = {
     "pretrained": MODELS | {"published", "families"},
     "models": PARTS
     | {"initial", "recipes", "transformer", "generate", "quantise", "quantised_file"},
+    "book_vit": PARTS | MODELS | {"models", "quantised_file"},
+    "classify": PARTS | MODELS | {"data", "train"},
+    "mae": PARTS | {"vit"},
     "data": set(),
     "device": set(),
     "training": {"files"},

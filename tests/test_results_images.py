@@ -25,8 +25,9 @@ def images(script):
 
 @pytest.fixture(scope="module")
 def chapter(root):
-    notebook = nbformat.read(root / "book/08-vision-transformers.ipynb", nbformat.NO_CONVERT)
-    return "\n".join(cell.source for cell in notebook.cells)
+    """Chapter 8 with its deeper pages."""
+    pages = [nbformat.read(path, nbformat.NO_CONVERT) for path in root.glob("book/08-*.ipynb")]
+    return "\n".join(cell.source for page in pages for cell in page.cells)
 
 
 def cpu(runs):

@@ -117,8 +117,8 @@ def zero_or_xavier(name: str, weight: Tensor) -> None:
 
 
 def names() -> list[str]:
-    """The models that the package carries."""
-    return sorted(card.parent.name for card in FOLDER.glob("*/card.json"))
+    """The language models that the package carries."""
+    return sorted(words.parent.name for words in FOLDER.glob("*/tokenizer.json"))
 
 
 def load(name: str | Path = "book-lm", few_bits: bool = False) -> BookModel:

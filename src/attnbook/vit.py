@@ -3,7 +3,7 @@
 from typing import Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attnbook.positions import Learned, resized
@@ -132,6 +132,33 @@ class VisionTransformer(nn.Module):
         x = self.pool.join(self.patches(images))
         x = self.body(self.dropout(x + self.positions(x.shape[1])))
         return self.to_class(self.pool(x))
+
+
+def tokens_of(
+    model: VisionTransformer,
+    images: Float[Tensor, "B channels rows columns"],
+    kept: Int[Tensor, "B n"] | None = None,
+) -> Float[Tensor, "B T C"]:
+    """What the first block reads: added tokens first, then patches, each with its position.
+
+    `kept` are the numbers of the patches that each picture keeps; the others are simply not in the
+    sequence. Dosovitskiy et al. 2021, equation 1; He et al. 2022, section 3, for `kept`.
+    """
+    x, extra = model.pool.join(model.patches(images)), model.pool.extra
+    x = x + model.positions(x.shape[1])
+    if kept is None:
+        return x
+    rows = (extra + kept)[..., None].expand(-1, -1, x.shape[-1])
+    return torch.cat((x[:, :extra], x.gather(1, rows)), 1)
+
+
+def partial_logits(
+    model: VisionTransformer,
+    images: Float[Tensor, "B channels rows columns"],
+    kept: Int[Tensor, "B n"],
+) -> Float[Tensor, "B classes"]:
+    """Logits from the patches `kept` alone, as `tokens_of` puts them in a row."""
+    return model.to_class(model.pool(model.body(tokens_of(model, images, kept))))
 
 
 @torch.no_grad()

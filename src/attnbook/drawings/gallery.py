@@ -38,6 +38,7 @@ from attnbook.drawings.norms import norm_placement
 from attnbook.drawings.one_body import one_body
 from attnbook.drawings.parameters import parameters
 from attnbook.drawings.permits import mask_gallery
+from attnbook.drawings.pictures import masked, patches, vision_transformer
 from attnbook.drawings.remain import three_problems
 from attnbook.drawings.reorder import reorder
 from attnbook.drawings.roofline import roofline
@@ -198,6 +199,12 @@ SHARES = {"embedding": 0.3, "attention 0": 0.0, "network 0": 1.4, "attention 1":
 SHARES |= {"network 1": 2.0, "attention 2": 0.7, "network 2": 0.9, "attention 3": 7.0}
 
 
+def three() -> torch.Tensor:
+    """A digit of 8 × 8, drawn by hand."""
+    lines = ["00444000", "04004400", "00000400", "00044000", "00000400", "00000440", "04000400"]
+    return torch.tensor([[float(x) for x in line] for line in [*lines, "00444000"]]).float()
+
+
 def circuit() -> Drawing:
     """The name of chapter 13, with its numbers to one digit."""
     return induction_circuit(NAME, note=0.93, look=0.77, chance=0.97, costs=COSTS)
@@ -258,4 +265,7 @@ GALLERY: dict[str, Callable[[], Drawing]] = {
     **{f"cut_{kind}": partial(cut, kind) for kind in KINDS},
     "two_batches": two_batches,
     "shared_pages": shared_pages,
+    "patches": patches,
+    "vision_transformer": lambda: vision_transformer(three()),
+    "masked": lambda: masked(three()),
 }
