@@ -45,7 +45,8 @@ class Decoding extends Explorable {
     });
     const table = html("div", { class: "table" }, ...heads);
     table.append(...this.rows.flatMap(({ nodes }) => nodes));
-    const names = [["query", "query"], ["word", "value"], ["context", "output"], ["state", "query"]];
+    const names = [
+      ["query", "query"], ["word", "value"], ["context", "output"], ["state", "query"]];
     this.parts = names.map(([name, role], n) => {
       const it = this.pair(role, [0, 0]);
       const title = html("span", { class: `head ${role} tint`, text: name });

@@ -50,8 +50,8 @@ class PatchRows extends Explorable {
       svg("svg", { viewBox: "0 0 200 200", role: "img", "aria-label": name }, ...parts);
     this.cuts = svg("path", { class: "cuts" });
     const two = [
-      view("the picture with its cuts", [...this.pixels, this.cuts]),
-      view("its rows, one for each token", this.cells),
+      view("cut", [...this.pixels, this.cuts]),
+      view("rows", this.cells),
     ];
     this.says = NETS.map(([, name]) => {
       const [bar, words] = [html("i"), html("b")];
@@ -60,7 +60,7 @@ class PatchRows extends Explorable {
     const nets = html("div", {}, ...this.says.map(([line]) => line));
     this.picture.append(html("div", { class: "two" }, ...two), nets);
     this.slider("digit", "digit", 0, 9, 1, String);
-    this.slider("right", "to the right", -2, 2, 1, (x) => num(x));
+    this.slider("right", "right", -2, 2, 1, (x) => num(x));
     this.slider("down", "down", -2, 2, 1, (x) => num(x));
     const sizes = ["1", "2", "4", "8"].map((size) => [size, size]);
     this.choice("size", "patch side", sizes);
@@ -105,7 +105,7 @@ class PatchRows extends Explorable {
   tell({ rows, share }) {
     const { way, size, down, right } = this.state;
     const many = rows.length === 1 ? "1 row" : `${rows.length} rows`;
-    const wrong = way === "reshape" && size !== "8" && size !== "1";
+    const wrong = way === "reshape" && !["8", "1"].includes(size);
     const pieces = wrong ? "pieces of lines and no patches" : `patches with a side of ${size}`;
     const [cnn, vit] = share.map((x) => `${say(100 * x, 0)} %`);
     const where = down || right ? "moved so" : "in place";

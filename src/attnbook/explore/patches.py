@@ -1,5 +1,6 @@
 """Explorable: a digit is moved, cut into rows, and read by two trained networks."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from itertools import product
 from typing import Any
@@ -70,17 +71,12 @@ class PatchRows(Explorable):
     def picture(self) -> str:
         """The digit and its rows, and both answers."""
         now, state, still = self.result(self.start()), self.start(), Still(430, 290, "")
-        still.label, p = self.sentence(), int(state["size"])
-        for i, line in enumerate(self.moved(state).tolist()):
-            for j, x in enumerate(line):
-                role = COLOURS[i // p % 2 * 2 + j // p % 2]
-                still.cell(8 + 24 * j, 8 + 24 * i, 23, 23, role, x / 16)
-        high, wide = min(24, 192 / len(now["rows"])), min(24, 192 / p**2)
-        for n, row in enumerate(now["rows"]):
-            for k, x in enumerate(row):
-                i, j = n // (SIDE // p) * p + k // p, n % (SIDE // p) * p + k % p
-                role = COLOURS[i // p % 2 * 2 + j // p % 2]
-                still.cell(232 + wide * k, 8 + high * n, wide - 1, high - 1.5, role, x / 16)
+        still.label = self.sentence()
+        for (role, x), path in self.squares(now["rows"]).items():
+            still.add(
+                f'<path d="{path}" style="fill:var(--d-{role}-fill);fill-opacity:'
+                f'calc(.13 + {x / 16:.2f}*(var(--d-{role}-reach) - .13))"/>'
+            )
         for place, (name, net) in enumerate((("convolutional", "cnn"), ("transformer", "vit"))):
             best = max(now[net])
             answer, y = now[net].index(best), 226 + 30 * place
@@ -88,6 +84,22 @@ class PatchRows(Explorable):
             still.bar(112, y, 2.2 * best, 14, "value" if answer == state["digit"] else "gradient")
             still.text(424, y + 12, f"{answer}, {best} %", anchor="end", bold=True)
         return still.svg()
+
+    def squares(self, rows: list[list[int]]) -> dict[tuple[str, int], str]:
+        """The squares of the digit and of its rows, those of one role and strength as one path."""
+        found: defaultdict[tuple[str, int], str] = defaultdict(str)
+        p = int(self.start()["size"])
+        role = lambda i, j: COLOURS[i // p % 2 * 2 + j // p % 2]  # noqa: E731
+        for i, line in enumerate(self.moved(self.start()).tolist()):
+            for j, x in enumerate(line):
+                found[role(i, j), x] += f"M{8 + 24 * j} {8 + 24 * i}h23v23h-23z"
+        high, wide = min(24, 192 / len(rows)), min(24, 192 / p**2)
+        for n, row in enumerate(rows):
+            for k, x in enumerate(row):
+                i, j = n // (SIDE // p) * p + k // p, n % (SIDE // p) * p + k % p
+                corner = f"M{232 + wide * k:g} {8 + high * n:g}"
+                found[role(i, j), x] += f"{corner}h{wide - 1:g}v{high - 1.5:g}h{1 - wide:g}z"
+        return found
 
     def sentence(self) -> str:
         state, now = self.start(), self.result(self.start())
