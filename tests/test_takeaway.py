@@ -397,6 +397,7 @@ def test_labs_name_the_sections_that_they_stand_on():
             for tag in read(lab).select("article section")
             if re.search(r"Question \d", tag.find(["h1", "h2"]).get_text())
         ]
-        assert len([q for q in questions if q.find(string=re.compile("Taught in"))]) >= 8, lab
+        named = [q for q in questions if q.find(string=re.compile("Taught in"))]
+        assert len(named) >= min(8, len(questions)) > 0, lab
         for link in read(lab).select("em:-soup-contains('Taught in') ~ a"):
             assert link["href"].startswith("../../book/") and "#sec-" in link["href"], link["href"]
