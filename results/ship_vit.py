@@ -155,7 +155,7 @@ def ship(work: Path) -> dict[str, Any]:
     save(data.test[:12])  # so that it can be loaded; then those that are kept
     which = chosen(load(), data)
     save(data.test[which])
-    labels = [data.classes[data.test_labels[n]] for n in which]
+    labels = [data.classes[int(data.test_labels[n])] for n in which]
     card["pictures"] = {"numbers": which, "labels": labels}
     write(PLACE / "card.json", card)
     return card | {"measured": measured(load(), exact, data)}

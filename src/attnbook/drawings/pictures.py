@@ -7,7 +7,7 @@ from torch import Tensor
 
 from attnbook.drawings.drawing import Drawing
 from attnbook.drawings.parts import bars
-from attnbook.drawings.pen import Length, Pen, Point
+from attnbook.drawings.pen import Length, Pen, Point, printed
 
 ROLES = ("query", "key", "value", "position")
 KEPT = (2, 7, 9, 12)  # patches that the masked reader gets
@@ -95,9 +95,9 @@ def digit(
         for i, row in enumerate((picture / picture.max()).tolist()):
             for j, dark in enumerate(row):
                 if dark and (kept is None or i // 2 * 4 + j // 2 in kept):
-                    place = {"x": x + j * cell + 0.5, "y": y + i * cell + 0.5}
-                    size = {"width": cell - 1, "height": cell - 1}
-                    pen.mark("rect", "v", **place, **size, style=f"--v:{dark:.2f}")
+                    left, top, side = x + j * cell + 0.5, y + i * cell + 0.5, cell - 1
+                    look = f"--v:{printed(dark)}"
+                    pen.mark("rect", "v", x=left, y=top, width=side, height=side, style=look)
 
 
 def tokens(
