@@ -26,7 +26,7 @@ def patches() -> Drawing:
     said = "; ".join(" ".join(map(str, row)) for row in rows)
     desc = (
         "The numbers 0 to 15 in four rows of four, cut into four squares of two by two. Each of "
-        f"them becomes one row: {said}. Beside it, crossed out, what a reshape alone gives: the "
+        f"them becomes one row: {said}. Beside it, named as wrong, what a reshape alone gives: the "
         "four rows of the picture, 0 1 2 3 and so on."
     )
     wide, tall = Pen(720, 196), Pen(360, 400)
@@ -70,11 +70,10 @@ def listed(pen: Pen, at: Point, rows: Sequence[Sequence[int]], name: str) -> Non
 
 
 def reshaped(pen: Pen, at: Point, rows: Sequence[Sequence[int]]) -> None:
-    """What a reshape alone gives, crossed out."""
-    pen.text(at[0] + 60, at[1] - 16, "a reshape alone", "b")
+    """What a reshape alone gives, named as wrong."""
+    pen.text(at[0] + 60, at[1] - 16, "wrong: reshape alone", "gradient b")
     for line in range(4):
         numbers(pen, (at[0], at[1] + 34 * line), range(4 * line, 4 * line + 4), rows)
-    pen.line([(at[0] - 8, at[1] - 4), (at[0] + 128, at[1] + 132)], "gradient k", "")
 
 
 def digit(
