@@ -9,7 +9,7 @@ Sums (`attnbook.adder`): a small model that was taught to add a little goes on f
 256 answers, by rejection sampling, by rewards, by preferences; each seed has a start of its own.
 Teacher: a student of two layers learns from 16,384 tokens of documentation, or from what the book's
 model thinks of them. Each way has its own learning rate, the best of two or three with seed 9, or
-that of another way (`BORROWED`); then three other seeds, or `FIVE`.
+that of another way (`BORROWED`); then five other seeds. What is stored is not measured again.
 """
 
 import argparse
@@ -32,6 +32,7 @@ from attnbook.generate import generate
 from attnbook.models import BookModel, load
 from attnbook.post_training import distillation_loss
 from attnbook.provenance import provenance, write
+from attnbook.quantise import quantised
 from attnbook.recipes import llama
 from attnbook.train import cosine, token_loss, train
 
@@ -39,7 +40,7 @@ Found = dict[str, Any]
 Measure = Callable[[float, int], Found]  # of a rate and a seed
 STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "after.json"
 TUNE, END = 9, 1
-FIVE = ("sums/GRPO", "sums/best-of", "sums/DPO right 0.1")  # the others have three seeds
+SEEDS, FEW = range(5), ", 4 bits"
 STEPS, UPDATES = 40, 60
 MANY = 64  # answers to each of 150 questions, for pass@k
 
@@ -53,8 +54,13 @@ def where(name: str, part: nn.Module) -> bool:
 
 
 def prepared(model: nn.Module, way: str) -> nn.Module:
-    """What learns: all weights, low-rank parts of all hidden maps, or those of attention alone."""
-    kind, _, rank = way.partition(" ")
+    """What learns: all weights, low-rank parts of all hidden maps, or those of attention alone.
+
+    `4 bits` rounds the hidden maps first, in groups of 32, and then adds low-rank parts to them.
+    """
+    if way.endswith(FEW):
+        quantised(model, 4, 32, lora.hidden)
+    kind, _, rank = way.removesuffix(FEW).partition(" ")
     if kind == "rank":
         return lora.wrap(model, int(rank))
     return lora.wrap(model, int(rank), where) if kind == "attention" else model
@@ -77,7 +83,8 @@ def tune(way: str, rate: float, seed: int) -> BookModel:
         schedule=cosine(STEPS, 4, 0.05), seed=seed, progress=False,
     )  # fmt: skip
     model.eval()
-    lora.merge(model)
+    if not way.endswith(FEW):
+        lora.merge(model)
     return book
 
 
@@ -208,6 +215,7 @@ SUMS: dict[str, Sequence[float]] = {
 BORROWED = {  # ways that are run at the rate of another
     "answers/rank 1": "answers/rank 4", "answers/rank 16": "answers/rank 4",
     "answers/full, all tokens": "answers/full", "answers/attention 12": "answers/rank 4",
+    "answers/rank 4, 4 bits": "answers/rank 4",
     "sums/units": "sums/GRPO", "sums/hole": "sums/GRPO",
     "sums/hole, seen": "sums/GRPO",
 }  # fmt: skip
@@ -231,13 +239,25 @@ def score(way: str, found: Found) -> float:
     return -found["nats_per_byte"]
 
 
+def stored(study: str) -> Found:
+    """The runs of the stored file, by their keys."""
+    found: Found = {}
+    known = json.loads(STORE.read_text())["compared"] if STORE.exists() else {}
+    for way, one in known.items():
+        if way.startswith(study):
+            found |= {f"{way}/{rate}/{TUNE}": run for rate, run in one.get("tried", {}).items()}
+            rate = f"/{one['rate']}" if "rate" in one else ""
+            found |= {f"{way}{rate}/{seed}": run for seed, run in enumerate(one["seeds"])}
+    return found
+
+
 class Runs:
     """What was measured so far, a file for each study; what is there is not measured again."""
 
     def __init__(self, folder: Path):
         self.drafts = {study: folder / f"after.{study}.draft" for study in DO}
         self.found: dict[str, Found] = {
-            study: json.loads(draft.read_text()) if draft.exists() else {}
+            study: json.loads(draft.read_text()) if draft.exists() else stored(study)
             for study, draft in self.drafts.items()
         }
 
@@ -273,7 +293,7 @@ def compare(runs: Runs, way: str, rates: Sequence[float], found: Found) -> Found
     return {
         "rate": rate,
         "tried": few,
-        "seeds": [run(rate, s) for s in range(5 if way in FIVE else 3)],
+        "seeds": [run(rate, s) for s in SEEDS],
     }
 
 
@@ -289,11 +309,11 @@ def main() -> None:
             found[way] = compare(runs, way, rates, found)
     if only in (None, "sums"):
         for way in ("start", "start, cheat"):
-            measure, seeds = partial(added, way, 0.0), range(5 if way == "start" else 3)
-            before = [runs.get(f"sums/{way}/{seed}", partial(measure, seed)) for seed in seeds]
+            measure = partial(added, way, 0.0)
+            before = [runs.get(f"sums/{way}/{seed}", partial(measure, seed)) for seed in SEEDS]
             found[f"sums/{way}"] = {"seeds": before}
     if only in (None, "answers"):
-        before = [runs.get("answers/before", lambda: answered(load()))]
+        before = [runs.get("answers/before/0", lambda: answered(load()))]
         found["answers/before"] = {"seeds": before}
     if only:
         return

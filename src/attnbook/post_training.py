@@ -66,7 +66,7 @@ def advantages(
 
 def policy_loss(
     log_probs: Float[Tensor, "B T"],
-    advantage: Float[Tensor, " B"],
+    advantage: Float[Tensor, " B"] | Float[Tensor, "B T"],
     answer: Bool[Tensor, "B T"],
     before: Float[Tensor, "B T"] | None = None,
     clip: float = 0.2,
@@ -75,13 +75,14 @@ def policy_loss(
 
     −mean over all tokens of answers of min(r A, clip(r, 1 − ε, 1 + ε) A), where r is the ratio of a
     token's probability now and when it was written (`before`; not given: now, so r = 1, and the
-    gradient is that of −A log p). Schulman et al. 2017, equation 7; the mean over all tokens is
-    that of Yu et al. 2025 (DAPO), equation 8. There is no term that ties the model to its start.
+    gradient is that of −A log p). An answer has one advantage, or each of its tokens has one.
+    Schulman et al. 2017, equation 7; the mean over all tokens is that of Yu et al. 2025 (DAPO),
+    equation 8. There is no term that ties the model to its start.
     """
     if not 0 < clip < 1:
         raise ValueError(f"a ratio may change by a factor between 0 and 1; got clip = {clip}")
     old = log_probs.detach() if before is None else before
-    ratio, A = (log_probs - old).exp(), advantage[:, None]
+    ratio, A = (log_probs - old).exp(), advantage.view(len(advantage), -1)
     gain = torch.minimum(ratio * A, ratio.clamp(1 - clip, 1 + clip) * A)
     if not answer.any():
         raise ValueError("no token of an answer: the mask is False everywhere")

@@ -14,10 +14,14 @@ from attnbook.transformer import LanguageModel
 
 
 class Job(NamedTuple):
-    """A stage's work on one micro-batch: `kind` is "forward" or "backward"."""
+    """A stage's work on one micro-batch: `kind` is "forward" or "backward".
+
+    `chunk` says with which of its pieces of the stack, if it has several.
+    """
 
     kind: str
     micro: int
+    chunk: int = 0
 
 
 Order = Callable[[int, int, int], list[Job]]

@@ -14,43 +14,41 @@ class Bar(NamedTuple):
 
 
 def timeline(
-    order: Order, stages: int, micro: int, forward: int = 1, backward: int = 2
+    order: Order, stages: int, micro: int, forward: int = 1, backward: int = 2, chunks: int = 1
 ) -> list[list[Bar]]:
     """The bars of each stage, if a job takes `forward` or `backward` and sending takes no time.
 
-    A stage does its jobs in their order, each as soon as what it needs is there: forward, the stage
-    before; backward, the stage after, and its own forward pass.
+    A stage does its jobs in their order, each as soon as what it needs is there. With `chunks`
+    pieces a stage, piece c of stage s is number c · stages + s from below.
     """
     takes = {"forward": forward, "backward": backward}
     jobs = [list(reversed(order(stages, stage, micro))) for stage in range(stages)]
     bars: list[list[Bar]] = [[] for _ in range(stages)]
-    ended: dict[tuple[int, Job], int] = {}
+    ended: dict[tuple[str, int, int], int] = {}  # kind, micro-batch, piece from below
     while any(jobs):
         before = len(ended)
         for stage in range(stages):
-            while jobs[stage] and (ready := start_of(ended, stages, stage, jobs[stage][-1])) >= 0:
-                job = jobs[stage].pop()
-                start = max(ready, bars[stage][-1].end if bars[stage] else 0)
-                bars[stage].append(Bar(job, start, start + takes[job.kind]))
-                ended[stage, job] = bars[stage][-1].end
+            while jobs[stage]:
+                job = jobs[stage][-1]
+                at = job.chunk * stages + stage
+                needed = needs(job, at, at == stages * chunks - 1)
+                if not all(need in ended for need in needed):
+                    break
+                own = bars[stage][-1].end if bars[stage] else 0
+                start = max([own, *(ended[need] for need in needed)])
+                bars[stage].append(Bar(jobs[stage].pop(), start, start + takes[job.kind]))
+                ended[job.kind, job.micro, at] = bars[stage][-1].end
         if len(ended) == before:
             raise ValueError("each stage waits for another one: this order never ends")
     return bars
 
 
-def start_of(ended: dict[tuple[int, Job], int], stages: int, stage: int, job: Job) -> int:
-    """When what a job needs is there, or −1."""
-    needs = []
-    if job.kind == "forward" and stage > 0:
-        needs = [(stage - 1, job)]
-    if job.kind == "backward":
-        needs = [(stage, Job("forward", job.micro))]
-        needs += [(stage + 1, job)] if stage < stages - 1 else []
-    return (
-        max((ended.get(need, -1) for need in needs), default=0)
-        if all(need in ended for need in needs)
-        else -1
-    )
+def needs(job: Job, at: int, top: bool) -> list[tuple[str, int, int]]:
+    """What must have ended before the job of piece `at`, counted from below: forward, the piece
+    below; backward, its own forward pass and, unless it is the top, the piece above."""
+    if job.kind == "forward":
+        return [("forward", job.micro, at - 1)] if at else []
+    return [("forward", job.micro, at)] + [("backward", job.micro, at + 1)] * (not top)
 
 
 def idle(bars: list[list[Bar]]) -> float:
@@ -61,7 +59,7 @@ def idle(bars: list[list[Bar]]) -> float:
 
 
 def under_way(bars: list[Bar]) -> int:
-    """How many micro-batches a stage keeps activations of, at most."""
+    """Of how many micro-batches (pieces, if it has several) a stage keeps activations, at most."""
     now = most = 0
     for bar in bars:
         now += 1 if bar.job.kind == "forward" else -1
