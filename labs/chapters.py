@@ -312,6 +312,95 @@ def tempered_cases(numbers):
     ]
 
 
+def nucleus(wrong, p, share):
+    ordered, index = p.sort(-1, descending=True)
+    if "unsorted" in wrong:
+        ordered, index = p, torch.arange(p.shape[-1]).expand_as(p)
+    reached = ordered.cumsum(-1)
+    before = reached if "short" in wrong else reached - ordered
+    stays = before < share
+    if "one-more" in wrong:
+        stays = torch.cat([stays[..., :1], stays[..., :-1]], -1)
+    kept = stays if "ranks" in wrong else torch.zeros_like(stays).scatter(-1, index, stays)
+    cut = p * kept
+    return cut if "unscaled" in wrong else cut / cut.sum(-1, keepdim=True)
+
+
+def nucleus_cases(numbers):
+    def rows(*p, count):
+        orders = [torch.randperm(len(p), generator=numbers) for _ in range(count)]
+        return torch.tensor(p)[torch.stack(orders)]
+
+    eight = (0.30, 0.22, 0.16, 0.12, 0.09, 0.06, 0.04, 0.01)
+    seven = (0.55, 0.20, 0.11, 0.06, 0.04, 0.03, 0.01)
+    return [
+        Case("three rows of eight tokens", (rows(*eight, count=3), 0.755)),
+        Case("four rows of seven tokens", (rows(*seven, count=4), 0.905)),
+    ]
+
+
+def cached_look(wrong, q, k, v, keys, values):
+    if "alone" in wrong:
+        joined, held = keys, values
+    elif "in-front" in wrong:
+        joined, held = torch.cat([k, keys]), torch.cat([v, values])
+    else:
+        joined, held = torch.cat([keys, k]), torch.cat([values, v])
+    scores = q @ joined.mT / (1 if "unscaled" in wrong else q.shape[-1] ** 0.5)
+    if "future" not in wrong and "alone" not in wrong:
+        past = 0 if "from-zero" in wrong else len(keys)
+        hidden = torch.ones_like(scores, dtype=torch.bool).triu(1 + past)
+        scores = scores.masked_fill(hidden, -torch.inf)
+    return scores.softmax(-1) @ held
+
+
+def cached_cases(numbers):
+    def five(new, past, D):
+        return tuple(normal(numbers, rows, D) for rows in (new, new, new, past, past))
+
+    return [
+        Case("three new positions after four", five(3, 4, 6)),
+        Case("four new positions after two", five(4, 2, 5)),
+    ]
+
+
+def answer_weights(wrong, tokens):
+    weights, turn, speaks = torch.zeros(len(tokens)), 0, False
+    turns = torch.zeros(len(tokens), dtype=torch.int64)
+    for i, token in enumerate(tokens.tolist()):
+        if token == 3:
+            turns[i] = turn if "user-too" in wrong else 0
+            turn, speaks = turn + 1, True
+            turns[i] = turn if "mark" in wrong else turns[i]
+            continue
+        if token == 2 and "user-too" not in wrong:
+            speaks = False
+        if speaks and not (token == 1 and "no-end" in wrong):
+            turns[i] = turn
+        if token == 1 and "user-too" not in wrong:
+            speaks = False
+    for one in range(1, turn + 1):
+        weights[turns == one] = 1 / (turns == one).sum()
+    if "alike" in wrong:
+        weights = (turns > 0) * (turn / (turns > 0).sum())
+    return weights
+
+
+def answer_cases(numbers):
+    def dialogue(*lengths):
+        parts = []
+        for asked, answered in lengths:
+            words = [whole(numbers, 4, 50, n) for n in (asked, answered)]
+            for mark, said in zip((2, 3), words, strict=True):
+                parts += [torch.tensor([mark]), said, torch.tensor([1])]
+        return torch.cat(parts)
+
+    return [
+        Case("two turns", (dialogue((4, 3), (5, 7)),)),
+        Case("three turns", (dialogue((2, 6), (4, 1), (3, 4)),)),
+    ]
+
+
 # Chapter 8
 
 
@@ -905,6 +994,38 @@ QUESTIONS = {
             "late": "divided after the softmax, so the probabilities no longer sum to 1",
             "sum": "the losses of the tokens are added; take their mean",
             "bits": "the logarithm has base 2",
+        },
+    ),
+    "nucleus": Question(
+        nucleus,
+        nucleus_cases,
+        {
+            "short": "the token that reaches the share is cut as well; it stays",
+            "one-more": "one token too many stays",
+            "unscaled": "what stays is not scaled up: it must sum to 1",
+            "unsorted": "the first tokens of the row are kept, not the likeliest",
+            "ranks": "cut are places of the sorted row; bring them back to those of the tokens",
+        },
+    ),
+    "cached_look": Question(
+        cached_look,
+        cached_cases,
+        {
+            "alone": "the new positions see what was kept, and not themselves",
+            "in-front": "the new keys and values stand before the old ones",
+            "unscaled": "the scores are not divided by √D",
+            "future": "a new position sees later new ones",
+            "from-zero": "the mask counts from 0, as if nothing had been kept",
+        },
+    ),
+    "answer_weights": Question(
+        answer_weights,
+        answer_cases,
+        {
+            "user-too": "after the first answer, what the user says counts too",
+            "mark": "<|book|> itself counts; the model need not learn to say it",
+            "no-end": "<|end|> does not count, so it is never learned when to stop",
+            "alike": "every token counts the same, so a long answer more than a short one",
         },
     ),
     "pixel_first": Question(

@@ -18,6 +18,7 @@ from attnbook.labs import check, nbgrader, release, source
 from attnbook.labs.inside import cells
 
 LABS = pytest.mark.parametrize("number", CORPORA)
+TEXT = "YOUR ANSWER HERE"
 FLAGS = {"grade", "solution", "locked", "task"}
 REGION = re.compile(r"^[^\n]*BEGIN SOLUTION.*?END SOLUTION[^\n]*", re.MULTILINE | re.DOTALL)
 
@@ -28,12 +29,16 @@ def made(of):
     return {number: nbgrader.source_notebook(of(number).lab) for number in CORPORA}
 
 
+def code_stub(region):
+    """As far to the right as the region is."""
+    return re.match(" *", region[0])[0] + "raise NotImplementedError()"
+
+
 def released(notebook):
     """What students get: a stub for each region of a solution."""
     notebook = copy.deepcopy(notebook)
     for cell in notebook.cells:
-        stub = "    raise NotImplementedError()" if cell.cell_type == "code" else "YOUR ANSWER HERE"
-        cell.source = REGION.sub(stub, cell.source)
+        cell.source = REGION.sub(code_stub if cell.cell_type == "code" else TEXT, cell.source)
     return notebook
 
 

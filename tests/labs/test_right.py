@@ -1,7 +1,7 @@
 """Right answers in unusual ways get all points: loops, einsum, other precision, copies, classes."""
 
 import pytest
-from corpora import CORPORA
+from corpora import CORPORA, TRAINS
 
 from attnbook.labs.check import sentence
 
@@ -14,7 +14,7 @@ EACH = [
 ]
 NOTEBOOKS = [
     pytest.param(
-        number, n, marks=[pytest.mark.slow] * (number == 9 or n > (2 if number == 3 else 0))
+        number, n, marks=[pytest.mark.slow] * (number in TRAINS or n > (2 if number == 3 else 0))
     )
     for number, corpus in CORPORA.items()
     for n in range(max(map(len, corpus.RIGHT.values())))

@@ -1,7 +1,7 @@
 """Typical mistakes, alone and in pairs: each loses points on its question and is named."""
 
 import pytest
-from corpora import CORPORA
+from corpora import CORPORA, TRAINS
 
 from attnbook.labs.inside.fingerprints import outcome
 from attnbook.labs.judge import judge
@@ -9,15 +9,15 @@ from attnbook.labs.probes import sheets
 from attnbook.labs.question import copies
 
 WRONG = [(number, *one) for number, corpus in CORPORA.items() for one in corpus.WRONG]
-TRAINS = 9  # a lab whose answers are judged by training: one in six at once
 
 
 def label(one):
     return f"{one[0]}-{one[1]}-{'+'.join(one[3])}"
 
 
+# Where answers are judged by training: one in six at once
 EACH = [
-    pytest.param(*one, id=label(one), marks=[pytest.mark.slow] * (one[0] == TRAINS and n % 6 > 0))
+    pytest.param(*one, id=label(one), marks=[pytest.mark.slow] * (one[0] in TRAINS and n % 6 > 0))
     for n, one in enumerate(WRONG)
 ]
 
@@ -51,7 +51,7 @@ BATCHES = [
     pytest.param(
         number,
         chosen,
-        marks=[pytest.mark.slow] * (number == TRAINS or n > (1 if number == 3 else 0)),
+        marks=[pytest.mark.slow] * (number in TRAINS or n > (1 if number == 3 else 0)),
     )
     for number, corpus in CORPORA.items()
     for n, chosen in enumerate(batches(corpus))

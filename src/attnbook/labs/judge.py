@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from attnbook.labs import errors
+from attnbook.labs import errors, own
 from attnbook.labs.inside.fingerprints import (
     Fingerprint,
     Outcome,
@@ -18,7 +18,6 @@ from attnbook.labs.inside.fingerprints import (
     same,
 )
 from attnbook.labs.question import Case, Sheet
-from attnbook.labs.ward import verdict
 
 # Mistakes that any function can have, beside those that its question knows
 GENERAL = {
@@ -48,7 +47,7 @@ def judge(
     `random`: the function does not answer twice alike. `say` puts an error into words.
     """
     if sheet.own:
-        return of_the_ward(sheet, results, random, say)
+        return of_one_student(sheet, results, random, say)
     prints = [fingerprint(result) for result in results]
     passed = [right_one(sheet, n, result) for n, result in enumerate(results)]
     if all(passed):
@@ -67,7 +66,7 @@ def judge(
     return Verdict(share, seen(sheet, failed[0], results, say))
 
 
-def of_the_ward(
+def of_one_student(
     sheet: Sheet, results: Sequence[Outcome], random: bool, say: Callable[[str], str]
 ) -> Verdict:
     """The verdict where what is right is the student's alone."""
@@ -75,7 +74,7 @@ def of_the_ward(
         return Verdict(0.0, GENERAL["random"], ("random",))
     if all(isinstance(result, str) for result in results):
         return Verdict(0.0, say(str(results[0])))
-    share, mistakes, text = verdict.judged(sheet.own, sheet.student, results)
+    share, mistakes, text = own.judged(sheet.own, sheet.student, results)
     return Verdict(share, text, mistakes)
 
 

@@ -101,11 +101,18 @@ def tell(entries: list[contest.Entry], out: Path) -> None:
 
 
 def levels(labs: Path) -> list[submissions.Submission]:
-    """The three references: the lab with its solutions, and two scripts."""
+    """The three references: the lab with its solutions, a script, and one that goes on from it."""
     found = [*sorted(labs.glob("08-*.ipynb")), *sorted((labs / "levels").glob("08-*.py"))]
     if not found:
         print(f"attnbook: no references in {labs.resolve()}; see --labs", file=sys.stderr)
-    return [submissions.from_file(path, path.name) for path in found]
+    return [submissions.Submission(path.name, with_former(path)) for path in found]
+
+
+def with_former(path: Path) -> bytes:
+    """A file's content; a script's after those of the scripts before it in the same folder."""
+    former = [each for each in sorted(path.parent.glob("08-*.py")) if each.name < path.name]
+    parts = [*former, path] if path.suffix == ".py" else [path]
+    return b"\n\n".join(part.read_bytes() for part in parts)
 
 
 def counted(all_alike: contest.Contest, place: Path) -> dict[str, tuple[float, float]]:

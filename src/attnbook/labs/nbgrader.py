@@ -44,7 +44,7 @@ def source_notebook(lab: Lab) -> NotebookNode:
     points = [c.metadata.nbgrader.points for c in cells if c.metadata.nbgrader.grade]
     if points != [question.points for question in lab.asked]:
         raise ValueError(
-            f"{lab.path}: one cell per question may hold its solution; points: {points}"
+            f"{lab.path}: one cell per question may hold its check or text; points: {points}"
         )
     notebook.cells = cells
     return notebook
@@ -53,7 +53,9 @@ def source_notebook(lab: Lab) -> NotebookNode:
 def turned(cell: NotebookNode, question: Asked | None) -> list[NotebookNode]:
     """A cell of the lab as nbgrader's, and if it is a function's, the cell that tests it."""
     cell.source = RUBRIC.sub("", cell.source).strip()
-    if not SOLUTION.search(cell.source):
+    solved = bool(SOLUTION.search(cell.source))
+    tested = question is not None and f'check("{question.name}",' in cell.source
+    if not (solved or tested):
         for pattern, words in WORDS.items():
             cell.source = re.sub(pattern, words, cell.source)
         return [marked(cell, locked=True)] if cell.source else []
@@ -61,8 +63,11 @@ def turned(cell: NotebookNode, question: Asked | None) -> list[NotebookNode]:
         raise ValueError(f"cell {cell.id} has a solution before any question")
     worth = {"grade": True, "points": question.points}
     if question.code:
+        first = [marked(cell, solution=solved, locked=not solved)]
+        if not tested:  # a step on the way, with a solution of its own
+            return first
         test = new_code_cell(TEST.format(question.name, question.points), id=f"{cell.id}-test")
-        return [marked(cell, solution=True), marked(test, locked=True, **worth)]
+        return [*first, marked(test, locked=True, **worth)]
     rubric = f"\n**Rubric**\n\n{question.rubric.strip()}\n{END}"
     cell.source = rubric.join(cell.source.rsplit(END, maxsplit=1))
     return [marked(cell, solution=True, **worth)]

@@ -36,7 +36,7 @@ class Question:
     `measure` ("scores" or "weights") can read off a result. `banned` are torch's own operations,
     whose use is flagged for the lecturer; "without attend" flags who does not use `attend`.
     `also_right` are other programs that the question takes for right, such as GELU by tanh.
-    What is right may differ from student to student: then `own` names what judges it, see `ward`.
+    What is right may differ from student to student: then `own` names what judges it, in `own.py`.
     Of a `quiet` question the student's check says whether it is right, and not what is wrong.
     """
 

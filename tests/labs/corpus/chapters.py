@@ -113,6 +113,45 @@ def tempered_losses(logits, targets, temperatures):
         losses.append(-p.gather(-1, targets.unsqueeze(-1)).log().mean().item())
     return torch.tensor(losses)
 """,
+    "nucleus": """
+def nucleus(p, share):
+    new = torch.zeros_like(p)
+    for r, row in enumerate(p.tolist()):
+        total = 0
+        for rank, i in enumerate(sorted(range(len(row)), key=lambda i: -row[i])):
+            if total >= share:
+                break
+            total += row[i]
+            new[r, i] = row[i]
+        new[r] = new[r] / new[r].sum()
+    return new
+""",
+    "cached_look": """
+def cached_look(q, k, v, keys, values):
+    rows, t = [], len(keys)
+    for i in range(len(q)):
+        seen, held = [
+            torch.cat([old, new])[: t + i + 1] for old, new in ((keys, k), (values, v))
+        ]
+        rows.append(torch.softmax(seen @ q[i] / math.sqrt(q.shape[1]), 0) @ held)
+    return torch.stack(rows)
+""",
+    "answer_weights": """
+def answer_weights(tokens):
+    said, answers, mine = tokens.tolist(), [], []
+    for i, before in enumerate([0] + said[:-1]):
+        if before == 3:
+            mine = []
+            answers.append(mine)
+        if before in (1, 2):
+            mine = []
+        mine.append(i)
+    weights = torch.zeros(len(said))
+    for answer in answers:
+        for i in answer:
+            weights[i] = 1 / len(answer)
+    return weights
+""",
     "pixel_first": """
 def pixel_first(images, size):
     patches = images.unfold(2, size, size).unfold(3, size, size)
@@ -402,6 +441,29 @@ CHANGES = {
         ),
         "sum": (".log().mean()", ".log().sum()"),
         "bits": (".log()", ".log2()"),
+    },
+    "nucleus": {
+        "short": ("total >= share:", "total + row[i] > share:"),
+        "one-more": ("break", "new[r, i] = row[i]\n                break"),
+        "unscaled": ("/ new[r].sum()", ""),
+        "unsorted": ("sorted(range(len(row)), key=lambda i: -row[i])", "range(len(row))"),
+        "ranks": ("new[r, i] = row[i]", "new[r, rank] = row[rank]"),
+    },
+    "cached_look": {
+        "alone": ("torch.cat([old, new])[: t + i + 1]", "old"),
+        "in-front": ("[old, new]", "[new, old]"),
+        "unscaled": ("/ math.sqrt(q.shape[1])", ""),
+        "future": ("[: t + i + 1]", ""),
+        "from-zero": ("t + i + 1", "i + 1"),
+    },
+    "answer_weights": {
+        "user-too": ("before in (1, 2)", "False"),
+        "mark": (
+            "mine = []\n            answers.append(mine)",
+            "mine = [i - 1]\n            answers.append(mine)",
+        ),
+        "no-end": ("mine.append(i)", "mine += [i] * (said[i] != 1)"),
+        "alike": ("1 / len(answer)", "len(answers) / sum(map(len, answers))"),
     },
     "pixel_first": {
         "channels": ("permute(0, 2, 3, 4, 5, 1)", "permute(0, 2, 3, 1, 4, 5)"),

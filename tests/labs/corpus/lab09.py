@@ -12,6 +12,7 @@ import nbformat
 from attnbook.labs.ward.faults import FAULTS, NAMES, drawn
 from attnbook.labs.ward.settings import NAMES as SETTINGS
 
+TRAINS = OWN = True  # tried for other students in tests/labs/test_ward.py
 BEFORE = "import numpy as np\nimport math, torch\nfrom torch.nn import functional as F\n"
 LAB = Path(__file__).parents[3] / "labs" / "09-the-clinic.ipynb"
 CELLS = {cell.id: cell.source for cell in nbformat.read(LAB, as_version=4).cells}

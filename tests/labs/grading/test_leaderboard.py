@@ -11,7 +11,7 @@ import torch
 
 from attnbook import cli
 from attnbook.data import text
-from attnbook.labs import nats
+from attnbook.labs import leaderboard, nats
 from attnbook.labs.grading import board, contest
 from attnbook.labs.grading.submissions import Submission
 
@@ -244,6 +244,15 @@ def test_a_second_run_scores_nobody_again(root, tmp_path, monkeypatch, capsys):
     assert seen[-1] == "bob.py" and seen.count("ada.py") == 1
     assert "2 of 2 projects" in capsys.readouterr().out
     assert "chance: ln 256" in out.with_suffix(".html").read_text(encoding="utf-8")
+
+
+def test_a_reference_goes_on_where_the_one_before_it_ends(root):
+    first, second, third = leaderboard.levels(root / "labs")
+    assert b"def train_bpe" in first.content and b"class Muon" not in second.content
+    names: dict[str, object] = {}
+    exec(third.content, names)
+    assert third.content.startswith(second.content.rstrip()) and names["TEAM"] == "level 3"
+    assert {"train_bpe", "encode", "Model", "Muon", "submit", "predictor"} <= names.keys()
 
 
 @pytest.mark.parametrize("more", [["--text", "nowhere"], ["--out", "x.txt"]])

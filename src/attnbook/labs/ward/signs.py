@@ -15,6 +15,11 @@ class Sign:
     words: str
 
 
+def cannot_write_what_it_predicts(found: Found) -> bool:
+    """The loss is near zero, and what is written is hardly better than chance."""
+    return found["loss"][-1] < 0.2 and found["in use"][-1] > 2.5
+
+
 SIGNS: dict[str, tuple[Sign, ...]] = {
     "healthy": (
         Sign(
@@ -54,7 +59,7 @@ SIGNS: dict[str, tuple[Sign, ...]] = {
     ),
     "shifted-mask": (
         Sign(
-            lambda f: f["loss"][-1] < 0.2 and f["in use"][-1] > 2.5,
+            cannot_write_what_it_predicts,
             "who sees the next letter has a loss near zero and cannot write; look at this one's "
             "loss beside its loss in use",
         ),
@@ -66,7 +71,7 @@ SIGNS: dict[str, tuple[Sign, ...]] = {
     ),
     "same-target": (
         Sign(
-            lambda f: f["loss"][-1] < 0.2 and f["in use"][-1] > 2.5,
+            cannot_write_what_it_predicts,
             "who is asked for what it is given has a loss near zero and cannot write; look at "
             "this one's loss beside its loss in use",
         ),
