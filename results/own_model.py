@@ -1,20 +1,29 @@
 """The model that a reader builds in chapter 7, trained by the chapter's own cells to its end.
 
-    python results/own_model.py             # resumed leg by leg
-    python results/own_model.py --legs 2    # ends after two legs; the same command goes on
+    python results/own_model.py          # all runs, resumed leg by leg
+    python results/own_model.py bytes    # ends after the first
 
-What is run is the source of the notebook's cells: the model, its start, its loop, its measure and
-its writing. The page itself takes the first leg. Stored at the start and after each leg: bits per
-byte of the held-out part, and what the model writes at temperature 0.8. One seed, nothing tuned but
-the first weights. `--text shakespeare` adds another text.
+`bytes`: 4,000 steps on characters. `pieces`: 4,000 steps on the tokens of the page's merges, and
+`pieces 1000`: as many as 1,000, with the learning rate falling to 0 there.
+What is run is the source of the notebook's cells: the tokeniser, the model, its start, its loop,
+its measure and its writing. The page itself takes the first 300 steps. Stored: bits per byte of the
+held-out part and what the model writes at temperature 0.8, at the start and after each leg; the
+training loss, a mean for each hundred steps; seconds of one processor core, of training alone. One
+seed, one learning rate, nothing tuned but the first weights.
 """
 
 import argparse
 import ast
+import contextlib
 import hashlib
+import io
 import json
 import math
-from collections.abc import Iterator
+import re
+import statistics
+import time
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +39,13 @@ from attnbook.provenance import provenance, write
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "book" / "07-language-models.ipynb"
 STORE = ROOT / "src" / "attnbook" / "runs" / "own_model.json"
-CELLS = ("gpt-block", "gpt", "mine-start", "mine-train", "mine-says")
+CELLS = (
+    *("bpe-merge", "bpe-learn", "bpe-code", "bpe-real", "gpt-block", "gpt"),
+    *("mine-start", "mine-train", "mine-says", "mine-pieces"),
+)
+RUNS = {"bytes": 4000, "pieces": 4000, "pieces 1000": 1000}  # steps
 LEGS = (0, 300, 600, 1000, 1500, 2000, 2500, 3000, 3500, 4000)
-TEXTS = ("python-docs", "shakespeare")  # the page shows the first
+MEAN = 100  # steps that share one number of training loss
 
 
 def sources() -> list[str]:
@@ -47,51 +60,95 @@ def fingerprint(cells: list[str]) -> str:
     return hashlib.sha256("\n".join(trees).encode()).hexdigest()[:16]
 
 
-def page(corpus: str) -> dict[str, Any]:
-    """The names that the cells define for this text, before the first step."""
-    names: dict[str, Any] = {"torch": torch, "nn": nn, "F": F, "math": math}
-    names |= {"docs": text.load(corpus), "here": device.choose(0)}
-    for source in sources():
-        exec(source, names)  # the project's own page
+def page() -> dict[str, Any]:
+    """The names that the cells define, before the first step."""
+    names: dict[str, Any] = {"torch": torch, "nn": nn, "F": F, "math": math, "re": re}
+    names |= {"Counter": Counter, "pairwise": pairwise}
+    names |= {"docs": text.load("python-docs"), "here": device.choose(0)}
+    with contextlib.redirect_stdout(io.StringIO()):
+        for source in sources():
+            exec(source, names)  # the project's own page
     return names
 
 
-def run(corpus: str, checkpoint: Path, left: Iterator[int]) -> list[dict[str, Any]]:
-    """Bits and text after each leg; the checkpoint holds the legs that are done."""
-    names, found = page(corpus), []
-    mine, optimizer = names["mine"], names["optimizer"]
+class Kind:
+    """One of the two ways to cut the text, with all that a run on it needs."""
+
+    def __init__(self, names: dict[str, Any], kind: str):
+        self.names, characters = names, names["docs"].characters
+        self.steps = RUNS[kind]
+        if kind == "bytes":
+            self.tokens, self.new = names["characters"], names["new_characters"]
+            self.sizes, self.start = names["ones"], names["line_end"]
+            self.decode = lambda tokens: characters.decode(torch.tensor(tokens))
+        else:
+            self.tokens, self.new = names["pieces"], names["new_pieces"]
+            self.sizes, self.start = names["sizes"], ord("\n")
+            self.decode = lambda tokens: names["decode"](tokens, names["merges"])
+        self.per_byte = len(self.tokens) / len(names["docs"].train) / math.log(2)
+
+    def begin(self) -> tuple[Any, Any]:
+        """A model and its optimizer, before the first step."""
+        return self.names["begin"](len(self.sizes))
+
+    def bits(self, model: Any) -> float:
+        """Held-out bits per byte."""
+        return round(self.names["held_out_bits"](model, self.new, self.sizes), 4)
+
+    def train(self, model: Any, optimizer: Any, *leg: int) -> list[float]:
+        """The training loss of each step, in bits per byte."""
+        losses = self.names["train"](model, optimizer, self.tokens, *leg, self.steps)
+        return [loss * self.per_byte for loss in losses]
+
+
+def long(of: Kind, checkpoint: Path) -> dict[str, Any]:
+    """One training to its end; the checkpoint holds the legs that are done."""
+    model, optimizer = of.begin()
+    found: dict[str, Any] = {"legs": [], "training": []}
     if checkpoint.exists():
         held = torch.load(checkpoint, weights_only=True)
-        mine.load_state_dict(held["model"])
+        model.load_state_dict(held["model"])
         optimizer.load_state_dict(held["optimizer"])
         found = held["found"]
     for first, last in zip((0, *LEGS), LEGS, strict=False):
-        if last <= (found[-1]["step"] if found else -1):
+        if last > of.steps or (found["legs"] and last <= found["legs"][-1]["step"]):
             continue
-        if next(left, None) is None:
-            raise SystemExit("run again to go on")
-        names["train"](first, last)
-        bits = round(names["held_out_bits"](), 4)
-        found.append({"step": last, "bits": bits, "text": names["says"](600)})
-        print(corpus, last, bits, flush=True)
-        held = {"model": mine.state_dict(), "optimizer": optimizer.state_dict(), "found": found}
+        began = time.process_time()
+        losses = of.train(model, optimizer, first, last)
+        spent = round(time.process_time() - began, 1)
+        for at in range(0, last - first, MEAN):
+            mean = round(statistics.fmean(losses[at : at + MEAN]), 4)
+            found["training"].append([first + at + MEAN // 2, mean])
+        written = of.decode(of.names["says"](model, of.start, 600))
+        leg = {"step": last, "bits": of.bits(model), "seconds": spent, "text": written}
+        found["legs"].append(leg)
+        print(last, leg["bits"], found["training"][-1:], spent, flush=True)
+        held = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "found": found}
         torch.save(held, checkpoint)
     return found
 
 
+def stored() -> dict[str, Any]:
+    """The runs of these very cells that are in the store."""
+    if not STORE.exists():
+        return {}
+    held = json.loads(STORE.read_text("utf-8"))
+    return held["runs"] if held["cells"] == fingerprint(sources()) else {}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--legs", type=int, default=99, help="how many legs before it ends")
-    parser.add_argument("--text", choices=TEXTS, default=TEXTS[0])
-    options = parser.parse_args()
-    runs: dict[str, Any] = {}
-    if STORE.exists() and json.loads(STORE.read_text("utf-8"))["cells"] == fingerprint(sources()):
-        runs = json.loads(STORE.read_text("utf-8"))["runs"]
-    if options.text not in runs:
-        checkpoint = ROOT / "results" / f"own_model.{options.text}.checkpoint"
-        runs[options.text] = run(options.text, checkpoint, iter(range(options.legs)))
+    parser.add_argument(
+        "last", nargs="?", choices=RUNS, default=[*RUNS][-1], help="go up to this run"
+    )
+    last, names = parser.parse_args().last, page()
+    for run in [*RUNS][: [*RUNS].index(last) + 1]:
+        if run in stored():
+            continue
+        checkpoint = ROOT / "results" / f"own_model.{run.replace(' ', '-')}.checkpoint"
+        found = long(Kind(names, run), checkpoint)
         about = {"cells": fingerprint(sources()), "provenance": provenance(device.choose(0))}
-        write(STORE, {"runs": runs} | about)
+        write(STORE, {"runs": stored() | {run: found}} | about)
         checkpoint.unlink()
 
 

@@ -1,5 +1,6 @@
 """Chapter 7's own tokeniser against a library's, and its own model against the stored run."""
 
+import ast
 import importlib
 import json
 import math
@@ -11,6 +12,7 @@ from typing import Any
 
 import nbformat
 import pytest
+import torch
 from tokenizers import Tokenizer, pre_tokenizers
 from tokenizers.models import BPE
 from tokenizers.trainers import BpeTrainer
@@ -114,19 +116,23 @@ def script(root):
         yield importlib.import_module("own_model")
 
 
-def test_the_stored_model_was_trained_by_the_cells_of_the_page(script):
+def test_the_stored_models_were_trained_by_the_cells_of_the_page(script):
     assert stored_run("own_model")["cells"] == script.fingerprint(script.sources())
+    assert set(stored_run("own_model")["runs"]) == set(script.RUNS)
 
 
-def test_the_stored_model_learned_and_writes_the_letters_of_its_text(script):
-    for corpus, legs in stored_run("own_model")["runs"].items():
-        bits = [leg["bits"] for leg in legs]
-        assert [leg["step"] for leg in legs] == list(script.LEGS)
-        assert bits[0] > math.log2(60) and all(a > b for a, b in pairwise(bits))
-        assert all(set(leg["text"]) <= set(text.load(corpus).characters.symbols) for leg in legs)
-        words = set(text.words(text.load(corpus).train))
-        known = [share(leg["text"], words) for leg in legs]
-        assert known[0] < 0.35 and known[-1] > 0.8  # words of its text, of all that it writes
+@pytest.mark.parametrize("kind", ["bytes", "pieces"])
+def test_the_stored_models_learned_and_write_words_of_their_text(script, kind):
+    found, docs = stored_run("own_model")["runs"][kind], text.load("python-docs")
+    bits = [leg["bits"] for leg in found["legs"]]
+    assert [leg["step"] for leg in found["legs"]] == list(script.LEGS)
+    assert bits[0] > 3.3 and all(a > b for a, b in pairwise(bits[:4]))  # of 2.76 bytes a token
+    training = [loss for _, loss in found["training"]]
+    assert all(a > b for a, b in pairwise(training[::5]))
+    assert training[-1] < bits[-1]  # what it has read costs less than what is new
+    words = set(text.words(docs.train))
+    known = [share(leg["text"], words) for leg in found["legs"]]
+    assert known[0] < 0.35 and known[-1] > 0.8  # words of its text, of all that it writes
 
 
 def share(written: str, words: set[str]) -> float:
@@ -135,8 +141,71 @@ def share(written: str, words: set[str]) -> float:
     return sum(word in words for word in found) / len(found)
 
 
-def test_the_stored_model_starts_as_the_page_starts_it(script):
-    start = stored_run("own_model")["runs"]["python-docs"][0]
-    names = script.page("python-docs")
-    assert names["held_out_bits"]() == pytest.approx(start["bits"], abs=2e-3)
-    assert names["mine"](names["characters"][None, :5]).shape == (1, 5, 94)
+@pytest.fixture(scope="module")
+def names(script):
+    """All that the page's cells define before the first step."""
+    return script.page()
+
+
+@pytest.mark.parametrize("kind", ["bytes", "pieces"])
+def test_the_stored_models_start_as_the_page_starts_them(script, names, kind):
+    start, of = stored_run("own_model")["runs"][kind]["legs"][0], script.Kind(names, kind)
+    assert of.bits(of.begin()[0]) == pytest.approx(start["bits"], abs=2e-3)
+
+
+def test_both_kinds_of_tokens_are_the_whole_text_and_each_byte_counts_once(script, names):
+    docs = text.load("python-docs")
+    for kind in ("bytes", "pieces"):
+        of = script.Kind(names, kind)
+        assert (
+            of.decode(of.tokens[:5000].tolist())
+            == docs.train[: int(of.sizes[of.tokens[:5000]].sum())]
+        )
+        assert of.sizes[of.tokens].sum() == len(docs.train.encode())
+        assert of.sizes[of.new].sum() == len(docs.validation.encode())
+
+
+def test_a_plan_of_the_right_length_beats_a_part_of_a_longer_one(script):
+    runs = stored_run("own_model")["runs"]
+    planned, cut = runs["pieces 1000"]["legs"][-1], runs["pieces"]["legs"][3]
+    assert planned["step"] == cut["step"] == 1000
+    assert planned["bits"] < cut["bits"] - 0.05
+    best = min(leg["bits"] for leg in runs["pieces"]["legs"])
+    assert planned["bits"] < best and planned["bits"] < runs["bytes"]["legs"][-1]["bits"] + 0.02
+
+
+def test_a_step_on_tokens_takes_a_tenth_longer():
+    runs = stored_run("own_model")["runs"]
+    spent = {kind: sum(leg["seconds"] for leg in run["legs"]) for kind, run in runs.items()}
+    assert 1.05 < spent["pieces"] / spent["bytes"] < 1.15
+    assert spent["pieces 1000"] / spent["bytes"] < 1 / 3
+
+
+def test_held_out_bits_of_a_model_that_knows_nothing_are_those_of_equal_chances(script, names):
+    of = script.Kind(names, "pieces")
+    rows = of.new[: (len(of.new) - 1) // 64 * 64 + 1]
+    nothing = lambda tokens: torch.zeros(*tokens.shape, 1025)  # noqa: E731
+    bits = (
+        math.log2(1025) * (len(rows) - 1) / len(names["decode"](rows[1:].tolist(), names["merges"]))
+    )
+    assert of.bits(nothing) == pytest.approx(bits, abs=1e-3)
+
+
+def definition(root, cell: str, name: str) -> Any:
+    """One function of a cell of the page, without the rest of the cell."""
+    notebook = nbformat.read(root / "book" / "07-language-models.ipynb", 4)
+    source = next(one["source"] for one in notebook.cells if one["id"] == cell)
+    found = next(node for node in ast.parse(source).body if getattr(node, "name", "") == name)
+    names: dict[str, Any] = {"torch": torch}
+    exec(ast.unparse(found), names)
+    return names[name]
+
+
+@pytest.mark.parametrize("turns", [1, 2, 3])
+def test_only_the_answers_of_a_dialogue_count_in_the_loss(root, turns):
+    tokens, counts = [7, 8], [False, False]  # what stands before the first turn counts neither
+    for turn in range(turns):
+        tokens += [2, *range(10, 13 + turn), 1, 3, *range(20, 22 + turn), 1]
+        counts += [False] * (6 + turn) + [True] * (3 + turn)
+    mask = definition(root, "template", "answer_mask")(torch.tensor(tokens))
+    assert mask.tolist() == counts

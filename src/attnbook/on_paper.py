@@ -17,7 +17,7 @@ from attnbook.seq2seq import AttentionContext, Decoder, FixedContext, Memory, Ze
 
 READS = ["my", "red", "car"]
 WRITES = ["ma", "voiture", "rouge", "</s>"]
-STATES = [[0.0, 0.0], [0.0, 2.0], [2.0, 0.0]]  # of the encoder: at car the colour is gone
+STATES = [[0.0, 0.0], [0.0, 3.0], [2.0, 0.0]]  # of the encoder: at car the colour is gone
 VECTORS = {"<s>": [-6.0, 4.0], "ma": [1.0, -2.0], "voiture": [0.0, 0.0], "rouge": [-4.0, -3.0]}
 TO_VOCAB = [[-2.0, 2.0], [2.0, -2.0], [2.0, 2.0], [-2.0, -2.0]]  # a row for each word written
 
