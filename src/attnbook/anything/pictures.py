@@ -18,12 +18,15 @@ from attnbook.vit import cut
 Digits = tuple[Float[Tensor, "B 8 8"], Int[Tensor, " B"]]
 
 
-def reader(seed: int, steps: int = 1000) -> Captioner:
-    """A captioner of strips of one to four handwritten digits, drawn anew in every batch."""
+def reader(seed: int, steps: int = 1000, hidden: bool = False) -> Captioner:
+    """A captioner of strips of one to four handwritten digits, drawn anew in every batch.
+
+    With `hidden` every picture is blank, in training too: what can be learned of captions alone.
+    """
     pixels, labels = small.handwriting()
 
     def loss(model: Captioner, batch: small.Strips) -> Tensor:
-        return model.loss(batch.images, batch.captions)
+        return model.loss(batch.images * (not hidden), batch.captions)
 
     return fit(
         lambda: Captioner(4, 20, small.MOST + 1, len(small.WORDS), small.BEGIN),
@@ -35,14 +38,41 @@ def reader(seed: int, steps: int = 1000) -> Captioner:
     )
 
 
+def unseen_strips(count: int) -> small.Strips:
+    """So many strips of digits that training has not seen; always the same."""
+    digits = small.handwriting(training=False)
+    return small.strips(*digits, count, torch.Generator().manual_seed(99))
+
+
 def exact(model: Captioner, count: int = 1000) -> list[float]:
     """The share of captions without any error, on strips of unseen digits: of 1, 2, 3, 4 digits."""
-    strips = small.strips(
-        *small.handwriting(training=False), count, torch.Generator().manual_seed(99)
-    )
+    strips = unseen_strips(count)
     said = model.write(strips.images, small.MOST + 1)
     whole = (said == strips.captions).all(1).float()
     return [whole[strips.lengths == n].mean().item() for n in range(1, small.MOST + 1)]
+
+
+@torch.no_grad()
+def read(model: Captioner, count: int = 1000, hidden: bool = False) -> dict[str, float]:
+    """Shares that are right on strips of unseen digits, or on blank ones if `hidden`.
+
+    "captions": without any error. "number": captions of as many words. "digits": the words of these
+    captions. "next": the next word, `END` included, after the true words before it.
+    """
+    strips = unseen_strips(count)
+    images, truth = strips.images * (not hidden), strips.captions
+    said = model.write(images, small.MOST + 1)
+    as_many = ((said == small.END) == (truth == small.END)).all(1)
+    digit = (truth != small.END) & as_many[:, None]
+    first = torch.full_like(truth[:, :1], small.BEGIN)
+    after = model(images, torch.cat((first, truth[:, :-1]), 1)).argmax(-1)
+    asked = torch.arange(small.MOST + 1) <= strips.lengths[:, None]
+    return {
+        "captions": (said == truth).all(1).float().mean().item(),
+        "number": as_many.float().mean().item(),
+        "digits": (said == truth)[digit].float().mean().item(),
+        "next": (after == truth)[asked].float().mean().item(),
+    }
 
 
 def examples(B: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
