@@ -169,6 +169,42 @@ class TestDiffusion:
         assert abs(pictures.frechet(a, a)) < 1e-6
 
 
+class Scribe(Captioner):
+    """A captioner that always says the same words, whatever it is shown."""
+
+    def __init__(self, words):
+        super().__init__(4, 20, small.MOST + 1, len(small.WORDS), small.BEGIN)
+        self.words = torch.tensor(words)
+
+    def write(self, images, count):
+        return self.words.expand(len(images), -1)
+
+    def forward(self, images, before):
+        return F.one_hot(self.words, len(small.WORDS)).float().expand(len(images), -1, -1)
+
+
+class TestReading:
+    def test_a_caption_that_is_always_the_same_has_what_chance_gives_it(self):
+        end = small.END
+        found = pictures.read(Scribe([7, end, end, end, end]), count=4000)
+        assert math.isclose(found["captions"], 0.025, abs_tol=0.01)  # one of four lengths, of ten
+        assert math.isclose(found["number"], 0.25, abs_tol=0.03)
+        assert math.isclose(found["digits"], 0.1, abs_tol=0.03)
+        assert math.isclose(found["next"], 1.1 / 3.5, abs_tol=0.02)  # a tenth, then a quarter each
+
+    def test_hidden_pictures_are_blank_when_they_are_read(self):
+        seen = []
+
+        class Spy(Scribe):
+            def write(self, images, count):
+                seen.append(images.abs().sum().item())
+                return super().write(images, count)
+
+        for hidden in (False, True):
+            pictures.read(Spy([small.END] * 5), count=10, hidden=hidden)
+        assert seen[0] > 0 and seen[1] == 0
+
+
 class TestStored:
     def test_every_case_has_its_seeds(self):
         runs = stored_run("anything")["runs"]

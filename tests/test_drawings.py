@@ -2,6 +2,7 @@
 
 import gzip
 import locale
+import math
 import re
 import xml.etree.ElementTree as ElementTree
 from contextlib import contextmanager
@@ -15,16 +16,17 @@ from torch import nn
 
 from attnbook.attention import attend, causal_mask, scaled_dot_scores
 from attnbook.block import Block, PostNorm
-from attnbook.drawings import gallery
+from attnbook.drawings import gallery, paths
 from attnbook.drawings.adding import HEADS, MATRIX, sum_of_heads
 from attnbook.drawings.asks import ring, who_asks
 from attnbook.drawings.averages import averages
-from attnbook.drawings.beams import CASE, beams
+from attnbook.drawings.beams import CASE, END, beams, per_word, trace
 from attnbook.drawings.block import residual_stream
 from attnbook.drawings.bottleneck import look_back
 from attnbook.drawings.cache import kv_cache, shared_keys
 from attnbook.drawings.cones import heard, nothing_leaks
 from attnbook.drawings.drawing import STYLE, Drawing, page
+from attnbook.drawings.events import one_look
 from attnbook.drawings.families import FAMILIES
 from attnbook.drawings.forcing import teacher_forcing
 from attnbook.drawings.gru import gru_cell
@@ -53,6 +55,7 @@ from attnbook.recipes import gpt2, vaswani_2017
 from attnbook.recurrence.delta import delta_step
 from attnbook.recurrent import GRUCell, LSTMCell
 from attnbook.rotary import Rotary
+from attnbook.search import beam_search
 from attnbook.stored_run import stored_run
 
 DRAWINGS = {name: make() for name, make in gallery.GALLERY.items()}
@@ -253,6 +256,21 @@ def test_an_output_hears_what_two_masks_let_through():
         nothing_leaks(5)
 
 
+def test_a_path_is_as_long_as_products_of_who_reads_whom_say():
+    for name, (layers, _) in paths.STACKS.items():
+        reached, steps = torch.eye(paths.T), 0
+        while not reached[-1, 0]:
+            step = layers[steps] if layers else 0
+            mask = torch.zeros(paths.T, paths.T)
+            for i in range(paths.T):
+                mask[i, paths.reads(step, i)] = 1
+            reached, steps = (mask @ reached).clamp(max=1), steps + 1
+        assert steps == len(paths.way(layers)) - 1, name
+        words = f"{steps} layer{'s' if steps > 1 else ''}<"
+        for layout in DRAWINGS["path_lengths"].layouts.values():
+            assert f">{words}" in layout and f">{paths.T - 1} steps<" in layout
+
+
 def test_what_heads_write_adds_up_to_concatenation_and_projection():
     heads, matrix = torch.tensor(HEADS).float(), torch.tensor(MATRIX).float()
     project = nn.Linear(6, 6, bias=False)
@@ -316,12 +334,68 @@ def test_the_teacher_gives_true_words_and_alone_each_word_comes_from_the_last_on
     assert len(re.findall(r'class="hair" d', later)) == 2
 
 
-def test_a_beam_of_two_finds_what_greedy_decoding_misses():
-    products = [p * q for p, then in CASE.values() for q in then.values()]
+def kept(tree, width, alpha, limit=6):
+    """The text of the module's search, and the beginnings that it lengthens at each step."""
+    words = [END, *sorted({word for then in tree.values() for word in then} - {END}), "<s>"]
+    asked = []
+
+    def next_logits(tokens):
+        rows = [tuple(words[n] for n in row if n < len(words) - 1) for row in tokens.tolist()]
+        asked.append(rows)
+        p = [[tree.get(row, {}).get(word, 0.0) for word in words] for row in rows]
+        logits = torch.tensor(p).clamp(min=1e-30).log()
+        return torch.cat([logits, (1 - torch.tensor(p).sum(-1, keepdim=True)).log()], -1)
+
+    start = torch.tensor([[len(words) - 1]])
+    found = beam_search(next_logits, start, 0, limit, width, alpha)[0].tolist()
+    return [words[n] for n in found], asked
+
+
+def test_the_trace_of_a_beam_is_that_of_the_module_s_search():
+    greedy, _ = kept(CASE, 1, 0.0)
+    short, asked = kept(CASE, 2, 0.0)
+    long, _ = kept(CASE, 2, 1.0)
+    assert greedy == ["mon", "auto", "rouge", END]
+    assert short == ["ma", "voiture", END, END] and long == ["ma", "voiture", "rouge", END]
+    steps = trace(CASE, 2)
+    assert len(steps) == len(asked) == 4  # and then both are finished
+    for found, later in zip(steps, asked[1:], strict=False):
+        assert [one.words for one in found[:2]] == later
+    ended = {" ".join(one.words): (math.log(one.p), per_word(one)) for one in steps[-1][:2]}
+    (a, a_word), (b, b_word) = ended["ma voiture </s>"], ended["ma voiture rouge </s>"]
+    assert a > b and a_word < b_word  # log p is for the short one, per word for the long one
+
+
+def test_a_beam_prints_the_products_of_each_step_and_frames_both_winners():
     for pen in (DRAWINGS["beams"].wide, DRAWINGS["beams"].tall):
-        assert [row[0] for row in pen.tables["together"]] == [printed(p) for p in products]
-    assert "ends with le chien, together .15" in DRAWINGS["beams"].desc
-    assert "is found: la voiture, together .36" in DRAWINGS["beams"].desc
+        for n, found in enumerate(trace(CASE, 2)):
+            assert pen.tables[f"step{n + 1}"] == [[printed(one.p)] for one in found]
+            products = [
+                math.prod(CASE[one.words[:j]][one.words[j]] for j in range(len(one.words)))
+                for one in found
+            ]
+            assert [one.p for one in found] == pytest.approx(products)
+        assert sum('class="mark"' in mark for mark in pen.marks) == 2
+
+
+def test_a_look_has_its_six_events_in_order_and_lines_as_wide_as_the_weights():
+    for svg in DRAWINGS["one_look"].layouts.values():
+        events = re.findall(r">(\d) (\w+)", svg)
+        assert sorted(events) == [
+            ("1", "query"), ("2", "scores"), ("3", "softmax"),
+            ("4", "weights"), ("5", "mixture"), ("6", "next"),
+        ]  # fmt: skip
+        assert re.findall(r"--w:([\d.]+)", svg) == [".04", ".07", ".89"]
+    with pytest.raises(ValueError, match="3 words with a weight each fit; got 2 and 3"):
+        one_look(reads=("red", "car"))
+
+
+def test_bahdanau_asks_with_the_state_before_and_luong_with_the_new_one():
+    for pen in (DRAWINGS["two_models"].wide, DRAWINGS["two_models"].tall):
+        marks = "".join(pen.marks)
+        first, second = marks.index("Bahdanau"), marks.index("Luong")
+        assert first < marks.index("state before") < second < marks.index("new state")
+        assert second < marks.index("tanh(W [c")
 
 
 def test_each_head_attends_to_half_of_every_row():
@@ -566,7 +640,13 @@ def test_the_doors_name_every_scheme_and_leave_the_values_alone():
         (lambda: averages(torch.ones(2), torch.eye(2), layers=6), "1 to 5 layers fit; got 6"),
         (lambda: lookup(temperatures=(0, 1, 2)), "three temperatures above 0 fit"),
         (lambda: teacher_forcing(true=("ma",)), "3 words each, a mistake at 0 to 2; got 1, 3, 0"),
-        (lambda: beams(width=9), "up to 8 pairs of words, 1 to as many beams; got 6, 9"),
+        (lambda: beams(width=9), "1 to 3 beams fit, and words to begin with; got 9, 7"),
+        (lambda: beams({(): dict.fromkeys("abcdef", 0.1)}), "no word follows a, b"),
+        (
+            lambda: beams({(): {"a": 0.3, END: 0.1}, ("a",): dict.fromkeys("bcdefg", 0.1)}, 1),
+            "no word follows a b",
+        ),
+        (lambda: beams({(): {END: 0.3, **dict.fromkeys("abcdef", 0.1)}}, 1), "got .7.$"),
         (lambda: lookup(words="abc"), "with a word each; got keys .*, 3 words"),
     ],
 )

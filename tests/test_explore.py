@@ -13,6 +13,7 @@ from attnbook.explore.alignment import Alignment
 from attnbook.explore.block import BlockWalk
 from attnbook.explore.by_hand import AttentionByHand
 from attnbook.explore.clinic import Clinic
+from attnbook.explore.colours import ColourRefinement
 from attnbook.explore.cost import Cost
 from attnbook.explore.decay import Decay
 from attnbook.explore.decoding import Decoding
@@ -27,6 +28,7 @@ from attnbook.explore.next_token import NextToken
 from attnbook.explore.patches import PatchRows
 from attnbook.explore.planner import Planner
 from attnbook.explore.rope import Rope
+from attnbook.explore.router import RouterLoads
 from attnbook.explore.sampling import Sampling
 from attnbook.explore.scaling import ScalingFit
 from attnbook.explore.tiles import Tiles
@@ -48,6 +50,7 @@ MAKERS = {
     "lookup": lookup,
     "low-rank": LowRankChange,
     "clinic": Clinic,
+    "colours": ColourRefinement,
     "draft-check": DraftCheck,
     "cost": Cost,
     "decay": Decay,
@@ -61,6 +64,7 @@ MAKERS = {
     "patches": PatchRows,
     "planner": Planner,
     "rope": Rope,
+    "router": RouterLoads,
     "sampling": Sampling,
     "scaling": ScalingFit,
     "tiles": Tiles,

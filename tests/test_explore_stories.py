@@ -10,11 +10,14 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from attnbook.attention import scaled_dot_scores
 from attnbook.block import Block, PostNorm, PreNorm
+from attnbook.data import graphs
 from attnbook.efficient import flash, sparse
 from attnbook.explore.alignment import RUNS, Alignment, per_cent, written
 from attnbook.explore.block import BlockWalk, parts
 from attnbook.explore.by_hand import AttentionByHand
 from attnbook.explore.clinic import INSTRUMENTS, PATIENTS, Clinic, height, short
+from attnbook.explore.colours import PAIRS, ColourRefinement, adjacency
+from attnbook.explore.colours import tokens as told
 from attnbook.explore.cost import MODELS, Cost, Model
 from attnbook.explore.draft_check import DraftCheck
 from attnbook.explore.heads import HeadSwitchboard, trained
@@ -24,6 +27,7 @@ from attnbook.explore.memory import MatrixMemory
 from attnbook.explore.next_token import NextToken
 from attnbook.explore.patches import PatchRows
 from attnbook.explore.rope import Rope
+from attnbook.explore.router import SEEDS, RouterLoads, within
 from attnbook.explore.sampling import Sampling, drawn
 from attnbook.explore.tiles import Tiles
 from attnbook.heads import watch, without_heads
@@ -118,6 +122,54 @@ class TestMasks:
             MaskPainter(T=13)
         with pytest.raises(ValueError, match="places from 0 to 11; got 12"):
             MaskPainter(row=12)
+
+
+class TestColours:
+    thing = ColourRefinement()
+
+    def found(self, pair, tokens, look="edges"):
+        now = result(self.thing, pair=pair, tokens=tokens, look=look)
+        return now["apart"], now["gap"]
+
+    @pytest.mark.parametrize("pair", ["rings", "molecules"])
+    def test_colours_do_not_tell_these_graphs_apart_but_walks_home_do(self, pair):
+        for tokens, look in itertools.product(("nothing", "degree"), ("edges", "all")):
+            assert self.found(pair, tokens, look) == (-1, pytest.approx(0, abs=1e-12))
+        apart, gap = self.found(pair, "walks")
+        assert apart == 0 and gap > 0.05
+
+    def test_attention_cannot_count_equal_neighbours_and_colours_can(self):
+        assert self.found("path and star", "nothing") == (1, pytest.approx(0, abs=1e-12))
+        assert self.found("path and star", "degree")[1] > 0.05
+
+    def test_numbers_tell_apart_what_is_one_graph(self):
+        one, other = (adjacency(edges) for _, edges in PAIRS["one, renumbered"])
+        assert any(
+            torch.equal(one[list(order)][:, list(order)], other)
+            for order in itertools.permutations(range(6))
+        )
+        assert self.found("one, renumbered", "numbers")[0] == 1
+        assert self.found("one, renumbered", "numbers")[1] > 0.05
+        assert self.found("one, renumbered", "walks") == (-1, pytest.approx(0, abs=1e-12))
+
+    def test_numbers_without_edges_say_nothing(self):
+        for pair in PAIRS:
+            assert self.found(pair, "numbers", "all")[1] == pytest.approx(0, abs=1e-12)
+
+    def test_walks_are_the_module_s_and_each_pair_differs_where_it_should(self):
+        for pair, sides in PAIRS.items():
+            one, other = (adjacency(edges) for _, edges in sides)
+            for A in (one, other):
+                walks = graphs.walk_returns(A.bool(), 5)[:, 1:]
+                torch.testing.assert_close(told(A, "walks")[:, 1:].float(), walks)
+            spectra = [torch.linalg.eigvalsh(A) for A in (one, other)]
+            assert torch.allclose(*spectra) == (pair == "one, renumbered")
+
+    def test_bad_input_is_named(self):
+        with pytest.raises(ValueError, match=r"pair is one of rings, .*; got 'cubes'"):
+            ColourRefinement("cubes")
+        with pytest.raises(ValueError, match="rounds are 0 to 4, not 5"):
+            ColourRefinement(rounds=5)
 
 
 class TestNextToken:
@@ -425,6 +477,66 @@ class TestPatchRows:
     def test_what_does_not_fit_is_refused(self):
         with pytest.raises(ValueError, match="got digit 10, right 1"):
             PatchRows(digit=10)
+
+
+class TestRouterLoads:
+    thing = RouterLoads()
+    stored = stored_run("router")
+
+    @pytest.mark.parametrize("seed", range(SEEDS))
+    def test_without_a_bias_two_of_eight_experts_get_most_and_with_it_all_get_work(self, seed):
+        """On the line that is shown, and on 8,192 characters."""
+        alone = result(self.thing, seed=seed)["load"]
+        assert sum(sorted(alone)[-2:]) > 0.7 * 64
+        many, balanced = (self.stored[bias][seed]["path"][-1]["share"] for bias in ("off", "on"))
+        assert sum(sorted(many)[-2:]) > 0.7 * 2 and min(many) < 0.1 * 0.25
+        assert max(balanced) < 1.3 * 0.25 and min(balanced) > 0.8 * 0.25
+        assert max(self.stored["off"][seed]["path"][1]["share"]) > 2.5 * 0.25  # after ten steps
+
+    @pytest.mark.parametrize("seed", range(SEEDS))
+    def test_with_the_bias_a_single_line_is_not_even(self, seed):
+        assert max(result(self.thing, bias="on", seed=seed)["load"]) >= 1.5 * 8
+
+    def test_moves_of_the_bias_spread_one_line_and_no_share_counts_the_bias(self):
+        chances = self.thing.numbers(self.thing.start()).sigmoid()
+        before, after = (result(self.thing, moves=moves) for moves in (0, 40))
+        assert max(before["load"]) == 32 and max(after["load"]) < 16 and min(after["load"]) > 4
+        for n, (chosen, share) in enumerate(zip(after["chosen"], after["share"], strict=True)):
+            of = chances[n, chosen]
+            assert share == pytest.approx((of / of.sum()).tolist())
+
+    def test_the_run_with_a_bias_is_the_one_of_the_chapter(self):
+        theirs = stored_run("parts")["experts"]["bias"]["seeds"]
+        for ours, other in zip(self.stored["on"], theirs, strict=False):
+            assert ours["loss"] == pytest.approx(other["report"], abs=0.005)
+
+    def test_with_all_experts_active_nobody_chooses(self):
+        now = result(self.thing, active=8, room="1")
+        assert now["load"] == [32] * 8 and now["dropped"] == 0
+
+    @pytest.mark.parametrize("room", ["1", "1.5"])
+    def test_who_finds_no_place_is_dropped(self, room):
+        now = result(self.thing, room=room)
+        assert max(now["kept"]) == now["room"] == 8 * float(room)
+        assert sum(now["load"]) - sum(now["kept"]) == now["dropped"] > 20
+
+    def test_as_many_visits_are_dropped_as_the_chapter_says(self):
+        of = lambda bias, seed: result(self.thing, bias=bias, seed=seed, room="1")  # noqa: E731
+        without, balanced = ([of(b, s) for s in range(SEEDS)] for b in ("off", "on"))
+        assert [now["dropped"] for now in without] == [34, 39, 36]
+        assert [now["dropped"] for now in balanced] == [11, 13, 10]
+        assert [now["alone"] for now in without + balanced] == [10, 10, 9, 0, 0, 1]
+
+    def test_first_choices_come_before_second_ones_and_earlier_tokens_first(self):
+        chosen = torch.tensor([[1, 0], [0, 1], [0, 2], [0, 1]])
+        stays = [[True, False], [True, True], [True, True], [False, False]]
+        assert within(chosen, 2).tolist() == stays
+
+    def test_what_does_not_fit_is_refused(self):
+        with pytest.raises(ValueError, match="got step 4, seed 0, 2 active"):
+            RouterLoads(step=4)
+        with pytest.raises(ValueError, match=r"the room no limit, 1, .* got 'off' and '3'"):
+            RouterLoads(room="3")
 
 
 class TestClinic:

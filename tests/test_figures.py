@@ -1,11 +1,14 @@
 """Figures say what they were given, to every reader, and refuse what does not fit."""
 
+import subprocess
+import sys
 from collections import deque
 from itertools import combinations, pairwise
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+import seaborn
 import torch
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.font_manager import findfont
@@ -36,6 +39,36 @@ def fresh():
     figures.style()
     yield
     plt.close("all")
+
+
+def test_the_style_is_seaborn_s_whitegrid_without_importing_it():
+    """But for what the book chooses itself, and the map of colours, which only seaborn has."""
+    ours = dict(plt.rcParams)
+    with plt.rc_context():
+        plt.rcdefaults()
+        seaborn.set_theme("notebook", "whitegrid", list(figures.FAMILIES.values()), "DejaVu Sans")
+        theirs = dict(plt.rcParams)
+    with plt.rc_context():
+        plt.rcdefaults()
+        plain = dict(plt.rcParams)
+    cycle = "axes.prop_cycle"
+    colours, wanted = (
+        list(map(to_hex, look.pop(cycle).by_key()["color"])) for look in (ours, theirs)
+    )
+    assert colours == wanted
+    own = {"axes.edgecolor", "axes.linewidth", "axes.labelsize", "axes.titlesize", "font.size"}
+    own |= {"axes.spines.top", "axes.spines.right", "grid.color", "grid.linewidth", "image.cmap"}
+    own |= {"figure.figsize", "legend.fontsize", "lines.linewidth", "font.sans-serif"}
+    own |= {"xtick.labelsize", "ytick.labelsize"}
+    changed = {name for name in theirs if theirs[name] != plain[name]} - own
+    assert changed >= {"axes.grid", "xtick.major.width", "text.color"}
+    assert {name: ours[name] for name in changed} == {name: theirs[name] for name in changed}
+
+
+def test_only_a_map_of_weights_imports_seaborn():
+    code = "import sys; from attnbook.figures import style; style()"
+    code += "; sys.exit('seaborn' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def linear(colour):

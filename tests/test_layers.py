@@ -98,6 +98,7 @@ MAY_IMPORT = {
     "models": PARTS
     | {"initial", "recipes", "transformer", "generate", "quantise", "quantised_file"},
     "book_vit": PARTS | MODELS | {"models", "quantised_file"},
+    "shipped": {"book_vit", "models"},
     "classify": PARTS | MODELS | {"data", "train"},
     "mae": PARTS | {"vit"},
     "data": set(),
@@ -112,6 +113,8 @@ MAY_IMPORT = {
     "on_paper": PARTS | {"seq2seq"},
     "recalling": PARTS | {"data", "train"},
     "post_training": set(),
+    "rlhf": set(),
+    "adder_rlhf": MODELS | {"adder", "post_training", "rlhf", "train"},
     "adder": MODELS | {"data", "generate", "post_training", "train"},
     "figures": DRAWING,
     "panel": DRAWING,
@@ -136,7 +139,7 @@ MAY_IMPORT = {
     "files": set(),
     "provenance": {"device", "files"},
     "study": {"data", "device", "provenance", "train", "training"},
-    "labs": {"data", "files"},
+    "labs": {"data", "files", "generate", "models", "transformer"},
     "trainer": {
         "data",
         "device",
@@ -209,9 +212,9 @@ def test_what_runs_beside_students_code_imports_nothing_but_itself():
 
 
 def test_grading_is_not_needed_by_a_student():
-    """`check` in a student's notebook knows fingerprints, and lab 9's ward what it trains."""
+    """`check` in a student's notebook knows fingerprints; `own` what labs 9 and 10 measure."""
     students = {"check", "draws", "errors", "judge", "probes", "question", "variants"}
-    students |= {"inside", "ward"}
+    students |= {"inside", "own", "specimen", "ward"}
     for path in FULL:
         if path.parts[0] == "labs" and path.parts[1].removesuffix(".py") in students:
             labs = {name.split(".")[2] for name in imported(path) if ".labs." in name}

@@ -106,6 +106,26 @@ def test_a_run_of_a_memory_is_repeated(recurrence):
     assert again == pytest.approx(found["seeds"][0], abs=0.15)
 
 
+def test_each_stack_was_run_with_five_seeds_at_the_best_of_three_rates(made_by):
+    hybrids, found = made_by("hybrids"), stored_run("hybrids")
+    assert set(found["compared"]) == {key for key, _ in hybrids.groups()}
+    for one in found["compared"].values():
+        assert list(one["tried"]) == [str(rate) for rate in hybrids.RATES]
+        score = {r: run.get("right", -run.get("nats 128", 0)) for r, run in one["tried"].items()}
+        assert score[str(one["rate"])] == max(score.values()) and len(one["seeds"]) == 5
+    sizes = [found["compared"][f"text/{k}"]["seeds"][0]["parameters"] for k in hybrids.TEXT]
+    assert max(sizes) < 1.01 * min(sizes)
+
+
+def test_ppo_had_as_many_answers_as_grpo_and_the_best_of_three_rates(made_by):
+    rlhf, found = made_by("rlhf"), stored_run("rlhf")["compared"]
+    assert rlhf.DRAWS * 256 == 60 * 16 * 16
+    tried = {rate: run["sampled"] for rate, run in found["PPO"]["tried"].items()}
+    assert list(tried) == [str(rate) for rate in rlhf.RATES]
+    assert tried[str(found["PPO"]["rate"])] == max(tried.values())
+    assert all(len(found[way]["seeds"]) == 5 for way in ("before", *rlhf.WAYS))
+
+
 @pytest.fixture
 def after(root, monkeypatch):
     """The script of results/ that made the runs of chapter 16."""
@@ -118,7 +138,7 @@ def test_each_way_after_pre_training_was_run_at_the_best_of_its_rates(after):
     assert found["provenance"]["command"] == "python results/after.py"
     for way, rates in after.ways():
         one = found["compared"][way]
-        assert len(one["seeds"]) == (5 if way in after.FIVE else 3)
+        assert len(one["seeds"]) == 5
         if way in after.BORROWED:
             assert one["rate"] == found["compared"][after.BORROWED[way]]["rate"]
         else:

@@ -6,6 +6,7 @@ from shutil import copyfile
 from typing import Any
 
 from docutils import nodes
+from pybtex.plugin import find_plugin, register_plugin
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import ReferenceRole
@@ -65,8 +66,15 @@ def copy_mathjax(app: Sphinx, error: Exception | None) -> None:
                 copyfile(file, target)
 
 
+def keep_plain_text() -> None:
+    """Each citation asks for this plugin anew, which reads the metadata of all packages: 10 s."""
+    group, name = "pybtex.backends", "plaintext"
+    register_plugin(group, name, find_plugin(group, name), force=True)
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
+    keep_plain_text()
     app.add_role("colab", Colab())
     app.setup_extension("module_reference")
     app.setup_extension("your_run")

@@ -88,8 +88,9 @@ def named(lines: list[str]) -> Iterator[str]:
         yield from found
 
 
+@cache
 def everything() -> set[str]:
-    """The full names of all definitions that have an entry."""
+    """The full names of all definitions that have an entry; each build asks once."""
     found = set()
     for name in modules():
         for node in read(name).definitions:
@@ -330,8 +331,14 @@ def as_lines(match: re.Match[str]) -> str:
     return f"{match[1]}{inside}"
 
 
+def forget(*_: object) -> None:
+    """Files may have changed since the last build in this process."""
+    everything.cache_clear()
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
+    app.connect("builder-inited", forget)
     app.add_directive("module-entries", ModuleEntries)
     app.add_directive("module-list", ModuleList)
     app.connect("doctree-read", link_listings)

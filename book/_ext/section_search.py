@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -47,6 +48,7 @@ FREQUENT, FAINT = 40, 5  # in how many places a word occurs; a worth of half a p
 english = SearchEnglish({})
 
 
+@cache
 def stem(word: str) -> str:
     """As `search.js` does it: British and American spelling are one."""
     word = re.sub(r"iz(?=[eia])", "is", word).replace("our", "or")

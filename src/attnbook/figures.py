@@ -6,9 +6,9 @@ from typing import Any, TypeAlias
 
 import matplotlib.pyplot as plt
 import numpy as np
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.rcsetup import cycler
 
 from attnbook import sharp
 from attnbook.drawings.palette import LIGHT
@@ -28,6 +28,17 @@ WEIGHTS = LinearSegmentedColormap.from_list("weights", ["#FFFFFF", "#C88BB0", LI
 COLOURS = PARTS | FAMILIES
 Numbers: TypeAlias = Any  # an array, a tensor, lists of either; `array` refuses the rest
 Line: TypeAlias = tuple[np.ndarray, np.ndarray]  # x and y
+
+
+# As seaborn's theme "whitegrid" has it, but for its map of colours: importing it takes a second.
+TICKS = {"major.size": 6, "major.width": 1.25, "minor.size": 4, "minor.width": 1, "color": ".15"}
+WHITEGRID: dict[str, Any] = {
+    **dict.fromkeys(["axes.axisbelow", "axes.grid", "patch.force_edgecolor"], True),
+    **dict.fromkeys(["axes.labelcolor", "text.color"], ".15"),
+    **dict.fromkeys(["xtick.bottom", "ytick.left"], False),
+    **{f"{axis}tick.{part}": value for axis in "xy" for part, value in TICKS.items()},
+    **{"legend.title_fontsize": 12, "lines.solid_capstyle": "round", "patch.edgecolor": "w"},
+}
 
 
 def style() -> None:
@@ -50,8 +61,9 @@ def style() -> None:
     }
     sizes = {f"{part}.labelsize": 10 for part in ("axes", "xtick", "ytick")}
     sizes |= {"font.size": 10, "axes.titlesize": 11, "legend.fontsize": 10}
-    palette = list(FAMILIES.values())
-    sns.set_theme(style="whitegrid", font="DejaVu Sans", palette=palette, rc=rc | sizes)
+    rc |= {"font.family": ["DejaVu Sans"], "axes.prop_cycle": cycler(color=FAMILIES.values())}
+    look: Any = WHITEGRID | rc | sizes
+    plt.rcParams.update(look)
     sharp.install()
 
 
@@ -70,6 +82,8 @@ def heatmap(
     are lists of tokens, or a string of characters; `label` says what the colours mean; with
     `annotate` the numbers are written into the cells.
     """
+    from seaborn import heatmap
+
     weights = matrix(weights, signed)
     if weights.shape != (len(rows), len(columns)):
         size = " × ".join(map(str, weights.shape))
@@ -79,7 +93,7 @@ def heatmap(
     look |= {"annot": annotate, "fmt": ".2f", "annot_kws": {"fontsize": 8}}
     look |= {"cbar_kws": {"label": label or "", "shrink": 0.8, "pad": 0.03}}
     look |= {"xticklabels": ticks(columns, points), "yticklabels": ticks(rows, points)}
-    sns.heatmap(weights, ax=ax, **look, **scale(weights, signed))
+    heatmap(weights, ax=ax, **look, **scale(weights, signed))
     long = max(len(str(token)) for token in columns) > 2
     ax.tick_params(axis="x", rotation=90 if long else 0, length=0)
     ax.tick_params(axis="y", rotation=0, length=0)

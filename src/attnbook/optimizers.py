@@ -39,8 +39,8 @@ def orthogonalise(
     X = matrices.mT if tall else matrices
     X = X / X.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)
     for _ in range(steps):
-        A = X @ X.mT
-        X = 3.4445 * X + (2.0315 * A @ A - 4.7750 * A) @ X
+        G = X @ X.mT
+        X = 3.4445 * X + (2.0315 * G @ G - 4.7750 * G) @ X
     return X.mT if tall else X
 
 

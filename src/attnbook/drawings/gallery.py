@@ -20,6 +20,7 @@ from attnbook.drawings.cones import nothing_leaks
 from attnbook.drawings.decoder import decoder_block
 from attnbook.drawings.doors import where_positions
 from attnbook.drawings.drawing import Drawing
+from attnbook.drawings.events import one_look, two_models
 from attnbook.drawings.families import families
 from attnbook.drawings.fewer import sparse_patterns
 from attnbook.drawings.forcing import teacher_forcing
@@ -37,6 +38,7 @@ from attnbook.drawings.memory import matrix_memory
 from attnbook.drawings.norms import norm_placement
 from attnbook.drawings.one_body import one_body
 from attnbook.drawings.parameters import parameters
+from attnbook.drawings.paths import path_lengths
 from attnbook.drawings.permits import mask_gallery
 from attnbook.drawings.pictures import masked, patches, vision_transformer
 from attnbook.drawings.remain import three_problems
@@ -227,6 +229,8 @@ GALLERY: dict[str, Callable[[], Drawing]] = {
     "three_scores": three_scores,
     "teacher_forcing": teacher_forcing,
     "beams": beams,
+    "one_look": one_look,
+    "two_models": two_models,
     "lstm_cell": lstm,
     "lstm_walk": walk,
     "gru_cell": gru,
@@ -249,6 +253,7 @@ GALLERY: dict[str, Callable[[], Drawing]] = {
     "matrix_memory": matrix_memory,
     "where_positions": where_positions,
     "nothing_leaks": nothing_leaks,
+    "path_lengths": path_lengths,
     "next_token": line_of_the_text,
     "bpe": nine_words,
     "draft_check": three_words,
