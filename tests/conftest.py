@@ -19,6 +19,13 @@ settings.register_profile("book", deadline=None, derandomize=True)
 settings.load_profile("book")
 
 
+@pytest.fixture(autouse=True)
+def numbers_are_printed_as_torch_prints_them():
+    """Whatever a test before this one, a notebook's cell perhaps, set in the same process."""
+    if torch := sys.modules.get("torch"):
+        torch.set_printoptions(profile="default")
+
+
 def pytest_collection_modifyitems(items):
     """What is looked at in Chromium is marked so: a quick `make test` leaves it out."""
     for item in items:
