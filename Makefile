@@ -2,7 +2,7 @@
 # with SLOW=1). Both make .venv first if it is missing.
 .NOTPARALLEL:
 .PHONY: help book test serve notebooks lint unit nbval chapters site site-tests slow test-machines \
-        bench picture pdf slides cards set-repository lock clean env-book env-test
+        bench gpu picture pdf slides cards set-repository lock clean env-book env-test
 
 PYTHON ?= python3
 WORKERS ?= 2
@@ -92,6 +92,10 @@ bench: env-test ## every side-by-side table, measured anew (some 20 minutes; NAN
 	    else echo "nanoGPT's own run: NANOGPT=path/to/its/clone"; fi
 	@$(RUN) results/fast.py speed/ --out _build/bench/fast.json
 	@$(RUN) benchmarks/tables.py _build/bench
+
+gpu: export ATTNBOOK_DEVICE = cuda
+gpu: env-test ## nanoGPT's setting for a GPU, and the speed run's ladder in it (on an A100 some minutes)
+	@$(RUN) results/gpu.py
 
 serve: book ## build, then serve the website on this machine (PORT=8000)
 	@$(RUN) -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)
