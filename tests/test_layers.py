@@ -106,7 +106,7 @@ MAY_IMPORT = {
     "training": {"files"},
     "train": {"training"},
     "sharp": set(),
-    "stored_run": set(),
+    "stored_run": {"device"},
     "scaling_law": set(),
     "seating": PARTS | {"data", "train"},
     "translators": PARTS | {"data", "seq2seq", "train"},

@@ -5,9 +5,14 @@ command makes it again.
 """
 
 import json
+from collections.abc import Callable
 from functools import cache
 from importlib import resources
 from typing import Any
+
+from attnbook.device import Here, choice
+
+MADE: dict[str, list[dict[str, Any]]] = {}  # what `over_seeds` measured in this process, by name
 
 
 @cache
@@ -17,7 +22,30 @@ def stored_run(name: str) -> dict[str, Any]:
     `["provenance"]` says where the numbers come from.
     """
     folder = resources.files("attnbook") / "runs"
+    if name.startswith("seeds/"):
+        folder = folder / "seeds"
     names = sorted(path.name[:-5] for path in folder.iterdir() if path.name.endswith(".json"))
-    if name not in names:
+    if name.removeprefix("seeds/") not in names:
         raise ValueError(f"no stored run is called {name!r}; there are {', '.join(names)}")
-    return json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+    path = folder / f"{name.removeprefix('seeds/')}.json"
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def over_seeds(
+    name: str, measure: Callable[[int], dict[str, Any]], here: Here | None = None, seeds: int = 5
+) -> dict[str, list[Any]]:
+    """What `measure(seed)` found, by name, a list over the seeds: 0 runs here, the rest is stored.
+
+    `results/seeds.py` stored it: it runs the same cells with every seed. All run here, too, with
+    the budget of a GPU, or where ATTNBOOK_SEEDS is "all": say so after a change of the page.
+    """
+    asked = choice("ATTNBOOK_SEEDS", ["first", "all"], default="first")
+    every = asked == "all" or (here is not None and here.budget == "gpu")
+    MADE[name] = [measure(seed) for seed in range(seeds if every else 1)]
+    found = [*MADE[name], *([] if every else stored_run(f"seeds/{name}")["runs"][1:seeds])]
+    if any(run.keys() != found[0].keys() for run in found):
+        raise ValueError(
+            f"the stored seeds of {name!r} are of another measurement: set ATTNBOOK_SEEDS=all, or "
+            "store them anew with results/seeds.py"
+        )
+    return {key: [run[key] for run in found] for key in found[0]}
