@@ -442,6 +442,44 @@ def shuffled_cases(numbers):
     ]
 
 
+def painter_reads(wrong, read, kept, gap, places):
+    at = torch.arange(kept.shape[1]).expand_as(kept) if "in-order" in wrong else kept
+    x = (0 * gap if "zeros" in wrong else gap).expand(len(read), *places.shape)
+    there = torch.zeros(len(read), len(places), 1).scatter(1, at[..., None], 1.0)
+    x = x.scatter(1, at[..., None].expand_as(read), read)
+    placed = (0 if "read-alike" in wrong else there) + (0 if "gaps-alike" in wrong else 1 - there)
+    return x + placed * places
+
+
+def painter_cases(numbers):
+    def case(name, B, n, P, C):
+        kept = torch.rand(B, P, generator=numbers).argsort(-1)[:, :n]
+        parts = normal(numbers, B, n, C), kept, normal(numbers, C), normal(numbers, P, C)
+        return Case(name, parts)
+
+    return [case("two pictures, 2 patches of 6", 2, 2, 6, 4), case("4 of 9", 1, 4, 9, 6)]
+
+
+def student_gradient(wrong, student, teacher, centre, tau_s, tau_t):
+    tau_t = tau_s if "one-temperature" in wrong else tau_t
+    teacher = teacher if "not-centred" in wrong else teacher - centre
+    student = student - centre if "both-centred" in wrong else student
+    found = (student / tau_s).softmax(-1) - (teacher / tau_t).softmax(-1)
+    found = found if "no-factor" in wrong else found / tau_s
+    found = found / len(student) if "mean" in wrong else found
+    return -found if "sign" in wrong else found
+
+
+def student_cases(numbers):
+    def parts(B, K):
+        return normal(numbers, B, K), normal(numbers, B, K), normal(numbers, K)
+
+    return [
+        Case("three pictures", (*parts(3, 8), 0.5, 0.25)),
+        Case("two pictures, a colder teacher", (*parts(2, 12), 0.8, 0.2)),
+    ]
+
+
 # Chapter 9
 
 
@@ -1045,6 +1083,28 @@ QUESTIONS = {
             "inverse": "the permutation is used the wrong way round",
             "one-channel": "only the first channel's columns are moved",
             "pixel-first": "the columns are read pixel by pixel; they go channel by channel",
+        },
+    ),
+    "painter_reads": Question(
+        painter_reads,
+        painter_cases,
+        {
+            "in-order": "the vectors stand at the first places; `kept` says where each belongs",
+            "zeros": "the gaps are zeros; they hold the learned vector `gap`",
+            "read-alike": "what was read has no position; the painter needs it once more",
+            "gaps-alike": "the gaps have no position, so all of them would be painted alike",
+        },
+    ),
+    "student_gradient": Question(
+        student_gradient,
+        student_cases,
+        {
+            "not-centred": "the centre is not subtracted from the teacher's logits",
+            "both-centred": "the student's logits are centred, too; only the teacher's are",
+            "one-temperature": "the teacher has the student's temperature instead of its own",
+            "no-factor": "the factor 1/tau_s of the chain rule is missing",
+            "mean": "divided by the number of pictures; each one's own loss is asked for",
+            "sign": "this is the way down; the gradient has the other sign",
         },
     ),
     "centred_norm": Question(

@@ -162,6 +162,23 @@ def shuffled_columns(weight, order):
     parts = weight.split(len(order), dim=1)
     return torch.cat([part @ torch.eye(len(order))[order].T for part in parts], dim=1)
 """,
+    "painter_reads": """
+def painter_reads(read, kept, gap, places):
+    rows = []
+    for vectors, numbers in zip(read, kept):
+        at = {int(n): v for n, v in zip(numbers, vectors)}
+        rows.append(torch.stack([at.get(p, gap) + places[p] for p in range(len(places))]))
+    return torch.stack(rows)
+""",
+    "student_gradient": """
+def student_gradient(student, teacher, centre, tau_s, tau_t):
+    student = student.detach().double().requires_grad_()
+    aim = ((teacher - centre) / tau_t).double().exp()
+    aim = aim / aim.sum(-1, keepdim=True)
+    each = -(aim * F.log_softmax(student / tau_s, dim=-1)).sum(-1)
+    each.sum().backward()
+    return student.grad
+""",
     "centred_norm": """
 def centred_norm(x, eps):
     x = x.double()
@@ -484,6 +501,20 @@ CHANGES = {
             "return torch.cat([part @ torch.eye(len(order))[order].T for part in parts], dim=1)",
             "return weight.view(len(weight), len(order), -1)[:, order].reshape(weight.shape)",
         ),
+    },
+    "painter_reads": {
+        "in-order": ("zip(numbers, vectors)", "enumerate(vectors)"),
+        "zeros": ("at.get(p, gap)", "at.get(p, 0 * gap)"),
+        "read-alike": ("+ places[p]", "+ places[p] * (p not in at)"),
+        "gaps-alike": ("+ places[p]", "+ places[p] * (p in at)"),
+    },
+    "student_gradient": {
+        "not-centred": ("(teacher - centre)", "teacher"),
+        "both-centred": ("student / tau_s", "(student - centre) / tau_s"),
+        "one-temperature": ("/ tau_t", "/ tau_s"),
+        "no-factor": ("return student.grad", "return student.grad * tau_s"),
+        "mean": ("each.sum()", "each.mean()"),
+        "sign": ("return student.grad", "return -student.grad"),
     },
     "centred_norm": {
         "not-centred": ("x = x - x.mean(-1, keepdim=True)", ""),
