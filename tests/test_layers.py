@@ -77,6 +77,7 @@ MAY_IMPORT = {
     "quantise": set(),
     "quantised_file": {"files", "quantise"},
     "lora": {"optimizers", "quantise"},
+    "calibrated": {"masks", "quantise"},
     "autoencoder": set(),
     "circuits": {"attention", "cache", "heads", "masks", "patterns", "transformer"},
     "speculative": {"cache"},
