@@ -100,7 +100,8 @@ def test_without_correlations_gptq_is_the_nearest_level():
 
 def test_nearest_is_quantise():
     assert all(
-        torch.equal(a, b) for a, b in zip(nearest(weights(), 4, 3), quantise(weights(), 4, 3))
+        torch.equal(a, b)
+        for a, b in zip(nearest(weights(), 4, 3), quantise(weights(), 4, 3), strict=True)
     )
 
 
