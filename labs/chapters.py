@@ -801,6 +801,29 @@ def round_to_nearest_cases(numbers):
     ]
 
 
+def obs_update(wrong, w, H, j, q):
+    start = 0 if "before" in wrong else j
+    inverse = H[start:, start:] if "hessian" in wrong else torch.linalg.inv(H[start:, start:])
+    row, change = inverse[j - start], q - w[j]
+    moved = w.clone()
+    step = change * row / (1 if "not-divided" in wrong else row[j - start])
+    moved[start:] += -step if "sign" in wrong else step
+    moved[j] = q
+    return moved
+
+
+def obs_update_cases(numbers):
+    def inputs(n, C):
+        x = normal(numbers, n, C)
+        return x.T @ x / n + 0.1 * torch.eye(C, dtype=x.dtype)
+
+    return [
+        Case("the first of ten", (normal(numbers, 10), inputs(30, 10), 0, 1.0)),
+        Case("the fourth of twelve", (normal(numbers, 12), inputs(40, 12), 3, -1.0)),
+        Case("the seventh of eleven", (normal(numbers, 11), inputs(30, 11), 6, 0.0)),
+    ]
+
+
 def pages_used(wrong, prompts, sizes):
     return torch.tensor([pages_of(wrong, prompts.tolist(), size) for size in sizes.tolist()])
 
@@ -833,6 +856,24 @@ def pages_used_cases(numbers):
 
 
 # Chapter 18
+
+
+def zero_bytes(wrong, parameters, replicas):
+    each = parameters / replicas
+    states = 8 if "no-copy" in wrong else 12
+    first = (4 + states * ("whole" in wrong)) * parameters + states * each
+    second = (4 if "gradients" in wrong else 2) * parameters
+    second = second + (states if "gradients" in wrong else states + 2) * each
+    third = 2 * parameters * ("weights" in wrong) + (4 + states) * each
+    return torch.stack([(4 + states) * parameters, first, second, third], -1)
+
+
+def zero_bytes_cases(numbers):
+    replicas = torch.tensor([1.0, 2.0, 8.0, 64.0, 512.0])
+    return [
+        Case("five groups", (torch.tensor([7.5, 1.0, 8.0, 70.0, 405.0]), replicas)),
+        Case("others", (whole(numbers, 1, 99, 5).float(), replicas + 2)),
+    ]
 
 
 def idle_share(wrong, stages, micro):
@@ -1282,6 +1323,16 @@ QUESTIONS = {
             "levels": "the levels are returned; times their scale is asked for",
         },
     ),
+    "obs_update": Question(
+        obs_update,
+        obs_update_cases,
+        {
+            "before": "weights before j move as well; they are rounded already and stay",
+            "hessian": "H itself is used; the inverse of what is left of it is needed",
+            "not-divided": "the row of the inverse is not divided by its entry at j",
+            "sign": "the others move to the wrong side and make the error larger",
+        },
+    ),
     "pages_used": Question(
         pages_used,
         pages_used_cases,
@@ -1290,6 +1341,16 @@ QUESTIONS = {
             "alone": "nothing is shared between prompts",
             "part": "pages that are not full are shared, too",
             "full-only": "pages that are not full are not counted",
+        },
+    ),
+    "zero_bytes": Question(
+        zero_bytes,
+        zero_bytes_cases,
+        {
+            "no-copy": "the optimizer keeps 12 bytes: two averages, and a copy in 32 bits",
+            "whole": "the optimizer's 12 bytes stay whole in stage 1; they are dealt out",
+            "gradients": "stage 2 deals out the gradients as well",
+            "weights": "stage 3 deals out the weights as well; nothing stays whole",
         },
     ),
     "idle_share": Question(

@@ -16,6 +16,7 @@ from torch import nn
 
 from attnbook.attention import attend, causal_mask, scaled_dot_scores
 from attnbook.block import Block, PostNorm
+from attnbook.calibrated import gptq
 from attnbook.drawings import gallery, paths
 from attnbook.drawings.adding import HEADS, MATRIX, sum_of_heads
 from attnbook.drawings.asks import ring, who_asks
@@ -41,6 +42,7 @@ from attnbook.drawings.palette import CSS, DARK, LIGHT, ROLES
 from attnbook.drawings.pen import Pen, printed, read, symbols
 from attnbook.drawings.permits import MASKS, table
 from attnbook.drawings.remain import CURES, three_problems
+from attnbook.drawings.rounding import alike, errors_move_on
 from attnbook.drawings.seats import two_questions
 from attnbook.drawings.serving import shared_pages, two_batches
 from attnbook.drawings.superposition import superposition
@@ -465,6 +467,14 @@ def test_nobody_waits_in_a_batch_that_changes_and_everybody_writes_what_was_aske
             assert [letters.count(name) for name in "ABCD"] == [4, 1, 2, 3]
 
 
+def test_the_errors_that_move_on_end_at_the_levels_of_gptq():
+    rows = errors_move_on().wide.tables["rows"]
+    levels, scales = gptq(torch.tensor([[0.4, 1.4, 0.3, 3]]), alike(4, 0.8), 3, 4, damp=0.0)
+    assert [read(x) for x in rows[-1]] == (levels * scales)[0].tolist()
+    assert rows[0] == [".40", "1.40", ".30", "3"] and len(rows) == 5
+    assert [row[0] for row in rows[1:]] == ["0"] * 4  # what is rounded stays
+
+
 def test_pages_that_hold_the_same_beginning_stand_in_both_block_tables():
     blocks = shared_pages().wide.tables["blocks"]
     assert blocks == [["1", "2", "3"], ["1", "2", "4"]]
@@ -631,6 +641,7 @@ def test_the_doors_name_every_scheme_and_leave_the_values_alone():
         (lambda: two_batches((1, 2), 2), "got 2 and"),
         (lambda: two_batches((9, 9, 9), 2), "13 steps fit; got 18"),
         (lambda: shared_pages(("a",)), "got 1 texts, pages of 4"),
+        (lambda: errors_move_on((1.0, 2.0)), "got 2 weights, rho = 0.8"),
         (lambda: compared_answers(answers=("1", "2")), "got 2 answers, 4 and 4 rewards"),
         (lambda: kv_cache(prompt=9), "up to 14 positions in 8 steps fit; got 9 and 8"),
         (lambda: shared_keys(heads=3), "4 heads that divide the width fit; got 3, 48, 32"),

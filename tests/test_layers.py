@@ -129,10 +129,12 @@ MAY_IMPORT = {
     | MODELS
     | {
         "anything",
+        "calibrated",
         "clinic",
         "on_paper",
         "parallel",
         "post_training",
+        "quantise",
         "serving",
         "stored_run",
         "train",

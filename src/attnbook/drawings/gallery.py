@@ -44,6 +44,7 @@ from attnbook.drawings.pictures import masked, patches, vision_transformer
 from attnbook.drawings.remain import three_problems
 from attnbook.drawings.reorder import reorder
 from attnbook.drawings.roofline import roofline
+from attnbook.drawings.rounding import errors_move_on
 from attnbook.drawings.router import router
 from attnbook.drawings.seats import two_questions
 from attnbook.drawings.serving import shared_pages, two_batches
@@ -270,6 +271,7 @@ GALLERY: dict[str, Callable[[], Drawing]] = {
     **{f"cut_{kind}": partial(cut, kind) for kind in KINDS},
     "two_batches": two_batches,
     "shared_pages": shared_pages,
+    "errors_move_on": errors_move_on,
     "patches": patches,
     "vision_transformer": lambda: vision_transformer(three()),
     "masked": lambda: masked(three()),

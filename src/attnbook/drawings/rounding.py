@@ -11,7 +11,7 @@ from attnbook.drawings.drawing import Drawing
 from attnbook.drawings.pen import Pen, Point, printed
 from attnbook.quantise import dequantise
 
-CELL, LEFT, PITCH = (62, 28), 112, 60
+PITCH = 60
 ROW = (0.4, 1.4, 0.3, 3.0)
 
 
@@ -49,41 +49,46 @@ def errors_move_on(w: Sequence[float] = ROW, rho: float = 0.8, bits: int = 3) ->
         f"the output changes least. The end is {said[2]}, with a squared error of the output of "
         f"{printed(errors[1])}; the nearest levels, {said[1]}, have {printed(errors[0])}."
     )
-    pen = Pen(LEFT + len(w) * CELL[0] + 4, 58 + PITCH * len(w) + 84)
-    for n, row in enumerate(rows):
-        one_step(pen, n, row, rows[max(n - 1, 0)])
-    y = 58 + PITCH * len(w)
-    compared(pen, (0, y), plain[0].tolist(), errors)
-    pen.tables["rows"] = [[printed(x) for x in row] for row in rows]
-    return Drawing(pen, None, "What GPTQ does to the weights that are still to come", desc)
+    bottom = 58 + PITCH * len(w)
+    pens = Pen(640, bottom + 84), Pen(360, bottom + 84)
+    for pen, left, width in ((pens[0], 180, 110), (pens[1], 108, 62)):
+        for n, row in enumerate(rows):
+            one_step(pen, (left, width), n, row, rows[max(n - 1, 0)])
+        compared(pen, (left, width), bottom, plain[0].tolist(), errors)
+        pen.tables["rows"] = [[printed(x) for x in row] for row in rows]
+    return Drawing(*pens, "What GPTQ does to the weights that are still to come", desc)
 
 
-def one_step(pen: Pen, n: int, row: Sequence[float], before: Sequence[float]) -> None:
-    """The row after `n` columns; below it, by how much each later weight moved."""
+def one_step(pen: Pen, place: Point, n: int, row: Sequence[float], before: Sequence[float]) -> None:
+    """The row after `n` columns; below it, by how much each later weight moved. `place` is where
+    the cells begin, and their width."""
+    left, width = place
     y = 4 + PITCH * n - (14 if n else 0)
     pen.text(0, y + 19, "as trained" if n == 0 else f"{n} rounded", "s l")
     for j, x in enumerate(row):
-        at = LEFT + j * CELL[0]
+        at = left + j * width
         with pen.group("output" if j < n else "key"):
-            pen.cell(at, y, CELL, printed(x), abs(x) / 3.5)
+            pen.cell(at, y, (width, 28), printed(x), abs(x) / 3.5)
         if j == n - 1:
-            pen.mark("rect", "mark", x=at + 1, y=y + 1, width=CELL[0] - 2, height=CELL[1] - 2, rx=3)
+            pen.mark("rect", "mark", x=at + 1, y=y + 1, width=width - 2, height=28 - 2, rx=3)
         if 0 < n <= j:
             moved = printed(x - before[j])
             sign = "" if moved.startswith("−") else "+"
-            pen.text(at + CELL[0] / 2, y + 50, sign + moved, "s key f")
+            pen.text(at + width / 2, y + 50, sign + moved, "s key f")
     if 0 < n < len(row):
-        start = LEFT + (n - 0.5) * CELL[0]
-        end = LEFT + len(row) * CELL[0] - 8
+        start = left + (n - 0.5) * width
+        end = left + len(row) * width - 8
         pen.line([(start, y + 30), (start, y + 36), (end, y + 36)], "key k", corner=4)
 
 
-def compared(pen: Pen, corner: Point, plain: Sequence[float], errors: Sequence[float]) -> None:
+def compared(
+    pen: Pen, place: Point, y: int, plain: Sequence[float], errors: Sequence[float]
+) -> None:
     """The nearest levels below, and both errors."""
-    x, y = corner
-    pen.text(x, y + 24, "nearest", "s l")
+    left, width = place
+    pen.text(0, y + 24, "nearest", "s l")
     for j, level in enumerate(plain):
         with pen.group("state"):
-            pen.cell(LEFT + j * CELL[0], y + 5, CELL, printed(level), abs(level) / 3.5)
+            pen.cell(left + j * width, y + 5, (width, 28), printed(level), abs(level) / 3.5)
     said = f"squared error: nearest {printed(errors[0])}, GPTQ {printed(errors[1])}"
-    pen.text(x, y + 60, said, "s b l")
+    pen.text(0, y + 60, said, "s b l")

@@ -291,6 +291,18 @@ def round_to_nearest(W, bits, group):
             out[i, j : j + group] = torch.round(piece / s) * s
     return out
 """,
+    "obs_update": """
+def obs_update(w, H, j, q):
+    start = j
+    rest = H[start:, start:]
+    inverse = torch.linalg.inv(rest)
+    column = inverse[:, j - start]
+    scale = column[j - start]
+    new = w.clone()
+    new[start:] = new[start:] - (w[j] - q) / scale * column
+    new[j] = q
+    return new
+""",
     "pages_used": """
 def pages_used(prompts, sizes):
     counts = []
@@ -307,6 +319,17 @@ def pages_used(prompts, sizes):
                     count += 1
         counts.append(count)
     return torch.tensor(counts)
+""",
+    "zero_bytes": """
+def zero_bytes(parameters, replicas):
+    rows = []
+    for n, P in zip(parameters.tolist(), replicas.tolist()):
+        states = 12
+        one = 4 * n + states * n / P
+        two = 2 * n + (2 + states) * n / P
+        three = (4 + states) * n / P
+        rows.append([(4 + states) * n, one, two, three])
+    return torch.tensor(rows)
 """,
     "idle_share": """
 def idle_share(stages, micro):
@@ -663,6 +686,12 @@ CHANGES = {
         "floor": ("torch.round(piece / s)", "torch.floor(piece / s)"),
         "levels": ("torch.round(piece / s) * s", "torch.round(piece / s)"),
     },
+    "obs_update": {
+        "before": ("start = j", "start = 0"),
+        "hessian": ("torch.linalg.inv(rest)", "rest"),
+        "not-divided": ("scale = column[j - start]", "scale = 1"),
+        "sign": ("(w[j] - q)", "(q - w[j])"),
+    },
     "pages_used": {
         "inside": (
             "str(prompt[0:end]) not in seen:\n                    seen.add(str(prompt[0:end]))",
@@ -674,6 +703,12 @@ CHANGES = {
             "if",
         ),
         "full-only": ("count += 1\n                elif", "pass\n                elif"),
+    },
+    "zero_bytes": {
+        "no-copy": ("states = 12", "states = 8"),
+        "whole": ("one = 4 * n", "one = (4 + states) * n"),
+        "gradients": ("two = 2 * n + (2 + states) * n / P", "two = 4 * n + states * n / P"),
+        "weights": ("three = (4", "three = 2 * n + (4"),
     },
     "idle_share": {
         "one-more": ("1 - slots / (slots + stages - 1)", "stages / (slots + stages - 1)"),
