@@ -105,7 +105,7 @@ def inverse_root(second: Float[Tensor, "C C"], damp: float) -> Float[Tensor, "C 
     H = H + damp * H.diagonal().mean() * torch.eye(len(H), dtype=H.dtype)
     try:
         inverse = torch.cholesky_inverse(torch.linalg.cholesky(H))
-    except torch.linalg.LinAlgError as error:
+    except RuntimeError as error:  # what torch.linalg raises is one
         raise ValueError(f"the inputs leave a direction empty: raise damp, {damp}") from error
     return torch.linalg.cholesky(inverse, upper=True)
 
