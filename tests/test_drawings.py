@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import nn
 
-from attnbook.attention import attend, causal_mask, scaled_dot_scores
+from attnbook.attention import MultiHeadAttention, attend, causal_mask, scaled_dot_scores
 from attnbook.block import Block, PostNorm
 from attnbook.calibrated import gptq
 from attnbook.drawings import gallery, paths
@@ -29,6 +29,7 @@ from attnbook.drawings.cones import heard, nothing_leaks
 from attnbook.drawings.drawing import STYLE, Drawing, page
 from attnbook.drawings.events import one_look
 from attnbook.drawings.families import FAMILIES
+from attnbook.drawings.flows import MODELS, four_models, numbers_kept, what_stacks_keep
 from attnbook.drawings.forcing import teacher_forcing
 from attnbook.drawings.gru import gru_cell
 from attnbook.drawings.heads import split_attend_join
@@ -52,9 +53,11 @@ from attnbook.drawings.unrolled import unrolled
 from attnbook.drawings.walk import lstm_walk
 from attnbook.explore import element
 from attnbook.heads import watch
+from attnbook.masks import causal
 from attnbook.post_training import advantages
 from attnbook.recipes import gpt2, vaswani_2017
 from attnbook.recurrence.delta import delta_step
+from attnbook.recurrence.gated_delta import GatedDelta, decay_per_head
 from attnbook.recurrent import GRUCell, LSTMCell
 from attnbook.rotary import Rotary
 from attnbook.search import beam_search
@@ -475,6 +478,27 @@ def test_the_errors_that_move_on_end_at_the_levels_of_gptq():
     assert [row[0] for row in rows[1:]] == ["0"] * 4  # what is rounded stays
 
 
+def test_a_layer_keeps_what_its_cache_holds():
+    layers = {
+        "F": MultiHeadAttention(64, 4),
+        "D": GatedDelta(64, (4, 16), decay=decay_per_head(64, 4)),
+    }
+    for kind, layer in layers.items():
+        cache = layer.cache()
+        layer(torch.randn(1, 30, 64), mask=causal, cache=cache)
+        kept = [cache.keys, cache.values] if kind == "F" else [cache.state]
+        assert sum(x.numel() for x in kept) == numbers_kept(kind, 30)
+    assert numbers_kept("w", 30) == numbers_kept("w", 500) == 2 * 16 * 64
+    assert "DDDF 68,608" in what_stacks_keep().desc
+
+
+def test_gradients_reach_the_two_models_that_learn():
+    for pen in (four_models().wide, four_models().tall):
+        marks = "".join(pen.marks)
+        assert marks.count('class="gradient grad"') == 2 and marks.count("frozen") == 2
+        assert sum(title.split("_")[0] in marks for title, _ in MODELS.values()) == 4
+
+
 def test_pages_that_hold_the_same_beginning_stand_in_both_block_tables():
     blocks = shared_pages().wide.tables["blocks"]
     assert blocks == [["1", "2", "3"], ["1", "2", "4"]]
@@ -641,6 +665,7 @@ def test_the_doors_name_every_scheme_and_leave_the_values_alone():
         (lambda: two_batches((1, 2), 2), "got 2 and"),
         (lambda: two_batches((9, 9, 9), 2), "13 steps fit; got 18"),
         (lambda: shared_pages(("a",)), "got 1 texts, pages of 4"),
+        (lambda: what_stacks_keep(("FF",)), "got ['FF']"),
         (lambda: errors_move_on((1.0, 2.0)), "got 2 weights, rho = 0.8"),
         (lambda: compared_answers(answers=("1", "2")), "got 2 answers, 4 and 4 rewards"),
         (lambda: kv_cache(prompt=9), "up to 14 positions in 8 steps fit; got 9 and 8"),

@@ -23,6 +23,7 @@ from attnbook.drawings.drawing import Drawing
 from attnbook.drawings.events import one_look, two_models
 from attnbook.drawings.families import families
 from attnbook.drawings.fewer import sparse_patterns
+from attnbook.drawings.flows import four_models, qlora_flow, what_stacks_keep
 from attnbook.drawings.forcing import teacher_forcing
 from attnbook.drawings.gru import gru_cell
 from attnbook.drawings.heads import split_attend_join
@@ -272,6 +273,9 @@ GALLERY: dict[str, Callable[[], Drawing]] = {
     "two_batches": two_batches,
     "shared_pages": shared_pages,
     "errors_move_on": errors_move_on,
+    "what_stacks_keep": what_stacks_keep,
+    "four_models": four_models,
+    "qlora_flow": qlora_flow,
     "patches": patches,
     "vision_transformer": lambda: vision_transformer(three()),
     "masked": lambda: masked(three()),
