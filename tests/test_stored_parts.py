@@ -109,3 +109,20 @@ def test_the_extract_of_the_open_models_is_what_was_read_in_their_code(root):
     for row in rows:
         name, *cells = (part.strip() for part in row.strip("|").split("|"))
         assert cells == [says[name][column]["says"] for column in columns]
+
+
+def test_what_the_text_counts_in_the_table_of_open_models(root):
+    models = json.loads((root / "results/open_models.json").read_text("utf-8"))["models"]
+    cells = [{name: cell["says"] for name, cell in model["cells"].items()} for model in models]
+    experts = [each["Experts"] for each in cells if each["Experts"] != "dense"]
+    page = nbformat.read(root / "book/09-modern-tweaks.ipynb", nbformat.NO_CONVERT)
+    (text,) = (cell.source for cell in page.cells if cell.id == "open-extract")
+    assert len(cells) == 20
+    for count, said in (
+        (sum(each["Attention"].startswith("MHA") for each in cells), "only {} (the OLMo family)"),
+        (sum(" + " in each["Layers"] for each in cells), "{} have layers of two kinds"),
+        (sum(each["Norm of queries and keys"] != "no" for each in cells), "{} have a norm on"),
+        (len(experts), "{} have experts"),
+        (sum("+ bias" in each for each in experts), f"{{}} of these {len(experts)} balance"),
+    ):
+        assert said.format(count) in text
