@@ -207,3 +207,17 @@ def test_fingerprints_hold_fewer_numbers_than_an_answer(number, of):
         assert "answers" not in packed(name, question, {})["sheets"][""] and known.answers == []
         for shapes, print_ in zip(known.shapes, known.right, strict=True):
             assert len(print_) - 1 < sum(torch.Size(shape).numel() for shape in shapes) / 2
+
+
+def test_a_library_is_loaded_whole_however_long_it_takes(tmp_path, monkeypatch):
+    """Half of one would stay in the notebook, and every later cell would fail."""
+    (tmp_path / "heavy.py").write_text("import time\ntime.sleep(1)\nwhole = True\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def softmax(x):
+        import heavy
+
+        assert heavy.whole
+        return x.softmax(-1)
+
+    assert sentence("softmax", softmax).startswith("right")
