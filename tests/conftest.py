@@ -86,6 +86,36 @@ def chromium(need):
 
 
 @pytest.fixture(scope="session")
+def blank(chromium):
+    """`with blank(width=390) as page`: an empty page of a context with these settings.
+
+    To open a context takes Chromium half a second, so it is kept for the next who asks for the
+    same. What the page was is gone with its address: its scripts, its clocks, its elements.
+    """
+    kept = {}
+
+    @contextmanager
+    def blank(width=1200, height=844, color_scheme="light", **settings):
+        free = kept.setdefault((color_scheme, *sorted(settings.items())), [])
+        if not free:
+            context = chromium.new_context(color_scheme=color_scheme, **settings)
+            free.append(context.new_page())
+        page = free.pop()
+        page.set_viewport_size({"width": width, "height": height})
+        try:
+            yield page
+            page.goto("about:blank")
+            page.mouse.move(0, 0)
+            page.emulate_media(media="screen", color_scheme=color_scheme)
+        except BaseException:  # in whatever state it is left, nobody else gets it
+            page.context.close()
+            raise
+        free.append(page)
+
+    return blank
+
+
+@pytest.fixture(scope="session")
 def site(need, root):
     """The folder of the built website."""
     folder = Path(os.environ.get("ATTNBOOK_SITE", root / "_build/html")).resolve()

@@ -81,23 +81,30 @@ TARGETS = "button, .set label, [role=slider], [role=spinbutton], [role=gridcell]
 class Visit:
     """A page with explorables on it; `trouble` is what it said or asked for."""
 
-    def __init__(self, chromium, *things, width=700, **settings):
-        settings = {"reduced_motion": "reduce", **settings}
-        size = {"width": width, "height": 844}
-        self.context = chromium.new_context(viewport=size, **settings)
-        self.page, self.trouble = self.context.new_page(), []
-        self.page.on("pageerror", lambda error: self.trouble.append(str(error)))
-        self.page.on("console", lambda line: self.trouble.append(line.text))
-        self.page.on("request", lambda request: self.trouble.append(request.url))
+    def __init__(self, blank, *things, width=700, **settings):
+        self.tab = blank(width, **{"reduced_motion": "reduce", **settings})
+        self.trouble = []
+        note = self.trouble.append
+        self.heard = {
+            "pageerror": lambda error: note(str(error)),
+            "console": lambda line: note(line.text),
+            "request": lambda request: note(request.url),
+        }
         body = "".join(f"<section>{thing._repr_html_()}</section>" for thing in things)
-        self.page.set_content(PAGE.format(body=body))
+        self.content = PAGE.format(body=body)
         self.name = f"attn-{things[0].tag}"
 
     def __enter__(self):
+        self.page = self.tab.__enter__()
+        for event, hear in self.heard.items():
+            self.page.on(event, hear)
+        self.page.set_content(self.content)
         return self
 
-    def __exit__(self, *_):
-        self.context.close()
+    def __exit__(self, *error):
+        for event, hear in self.heard.items():
+            self.page.remove_listener(event, hear)
+        self.tab.__exit__(*error)
         assert self.trouble == []
 
     def ask(self, code, given=None):
@@ -134,11 +141,11 @@ def test_all_explorables_are_tested():
 
 
 @every
-def test_the_browser_computes_what_the_module_computes(chromium, make):
+def test_the_browser_computes_what_the_module_computes(blank, make):
     thing = make()
     cases = list(thing.cases())
     assert len(cases) > 9
-    with Visit(chromium, thing) as visit:
+    with Visit(blank, thing) as visit:
         found = visit.ask(
             "return given.map((patch) => { e.reset(); e.set(patch); return e.result })", cases
         )
@@ -148,9 +155,9 @@ def test_the_browser_computes_what_the_module_computes(chromium, make):
 
 
 @every
-def test_it_starts_with_the_numbers_and_the_sentence_of_the_still_picture(chromium, make):
+def test_it_starts_with_the_numbers_and_the_sentence_of_the_still_picture(blank, make):
     thing = make()
-    with Visit(chromium, thing) as visit:
+    with Visit(blank, thing) as visit:
         assert close(visit.ask("return e.result"), thing.result(thing.start()), thing.near)
         assert visit.state == json.loads(json.dumps(thing.start()))
         assert visit.find(".say").inner_text() == thing.sentence()
@@ -160,12 +167,12 @@ def test_it_starts_with_the_numbers_and_the_sentence_of_the_still_picture(chromi
 
 
 @every
-def test_without_scripts_and_in_print_the_still_picture_is_seen(chromium, make):
+def test_without_scripts_and_in_print_the_still_picture_is_seen(blank, make):
     thing = make()
-    with Visit(chromium, thing, java_script_enabled=False) as visit:
+    with Visit(blank, thing, java_script_enabled=False) as visit:
         assert visit.page.locator("svg[role=img]").is_visible()
         assert visit.page.get_by_text(thing.sentence()).is_visible()
-    with Visit(chromium, thing) as visit:
+    with Visit(blank, thing) as visit:
         still = visit.page.locator(f"{visit.name} > svg")
         assert not still.is_visible()
         visit.page.emulate_media(media="print")
@@ -182,8 +189,8 @@ def test_without_scripts_and_in_print_the_still_picture_is_seen(chromium, make):
 
 
 @every
-def test_every_control_is_reached_by_tab_seen_and_moved_by_keys(chromium, make):
-    with Visit(chromium, make()) as visit:
+def test_every_control_is_reached_by_tab_seen_and_moved_by_keys(blank, make):
+    with Visit(blank, make()) as visit:
         ring = """const node = e.shadowRoot.activeElement, style = getComputedStyle(node),
             next = node.nextElementSibling && getComputedStyle(node.nextElementSibling)
             return [style, next].some((s) => s && s.outlineStyle == "solid"
@@ -213,10 +220,10 @@ def test_every_control_is_reached_by_tab_seen_and_moved_by_keys(chromium, make):
 
 
 @every
-def test_escape_and_reset_go_back_to_the_start(chromium, make):
+def test_escape_and_reset_go_back_to_the_start(blank, make):
     thing = make()
     patches = [patch for patch in thing.cases() if {**thing.start(), **patch} != thing.start()]
-    with Visit(chromium, thing) as visit:
+    with Visit(blank, thing) as visit:
         for way in ("Escape", "Enter"):
             visit.ask("e.set(given); await e.ready", patches[0])
             assert visit.state != thing.start()
@@ -228,9 +235,11 @@ def test_escape_and_reset_go_back_to_the_start(chromium, make):
 
 
 def faults(page):
-    """What axe-core finds, contrast included."""
+    """What axe-core finds, contrast included; it is given to a page once."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    found = axe.run(page).response["violations"]
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(axe.axe_script)
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
     return [(fault["id"], [node["html"][:200] for node in fault["nodes"][:3]]) for fault in found]
 
 
@@ -239,7 +248,7 @@ def drag(visit, node, dx, dy):
     node.scroll_into_view_if_needed()
     box = node.bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    session = visit.context.new_cdp_session(visit.page)
+    session = visit.page.context.new_cdp_session(visit.page)
     for step in range(10):
         kind = {0: "touchStart", 9: "touchEnd"}.get(step, "touchMove")
         points = [{"x": x + dx * step / 8, "y": y + dy * step / 8}] if step < 9 else []
@@ -248,8 +257,8 @@ def drag(visit, node, dx, dy):
 
 
 @every
-def test_a_finger_drags_what_can_be_dragged_and_scrolls_the_page_elsewhere(chromium, make):
-    with Visit(chromium, make(), width=390, has_touch=True, is_mobile=True) as visit:
+def test_a_finger_drags_what_can_be_dragged_and_scrolls_the_page_elsewhere(blank, make):
+    with Visit(blank, make(), width=390, has_touch=True, is_mobile=True) as visit:
         handles = visit.find("[role=spinbutton], [role=slider]").all()
         for handle in handles[:: max(1, len(handles) // 6)]:
             start = visit.state
@@ -268,7 +277,7 @@ def test_a_finger_drags_what_can_be_dragged_and_scrolls_the_page_elsewhere(chrom
 
 @every
 @pytest.mark.parametrize("width", [390, 1000])
-def test_it_fits_with_targets_for_fingers_and_letters_for_eyes(chromium, make, width):
+def test_it_fits_with_targets_for_fingers_and_letters_for_eyes(blank, make, width):
     thing = make()
     letters = """const sizes = [], walk = (node) => {
         for (const child of node.childNodes) {
@@ -281,7 +290,7 @@ def test_it_fits_with_targets_for_fingers_and_letters_for_eyes(chromium, make, w
         }
     }
     walk(e.shadowRoot); return sizes"""
-    with Visit(chromium, thing, width=width, is_mobile=width < 500) as visit:
+    with Visit(blank, thing, width=width, is_mobile=width < 500) as visit:
         for patch in ({}, *list(thing.cases())[:3]):
             visit.ask("e.reset(); e.set(given); await e.ready", patch)
             assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
@@ -298,7 +307,7 @@ def test_it_fits_with_targets_for_fingers_and_letters_for_eyes(chromium, make, w
 
 
 @every
-def test_the_letters_in_it_do_not_cover_each_other(chromium, make):
+def test_the_letters_in_it_do_not_cover_each_other(blank, make):
     """Leaves with text, measured by their letters; buttons and cells hold what is in them."""
     boxes = """const found = [], walk = (node) => {
         for (const child of node.childNodes) {
@@ -314,7 +323,7 @@ def test_the_letters_in_it_do_not_cover_each_other(chromium, make):
     walk(e.shadowRoot); return found"""
     thing = make()
     for width in (390, 700):
-        with Visit(chromium, thing, width=width, is_mobile=width < 500) as visit:
+        with Visit(blank, thing, width=width, is_mobile=width < 500) as visit:
             for patch in ({}, *list(thing.cases())[:3]):
                 visit.ask("e.reset(); e.set(given); await e.ready", patch)
                 found = visit.ask(boxes)
@@ -330,8 +339,8 @@ def test_the_letters_in_it_do_not_cover_each_other(chromium, make):
 
 
 @every
-def test_it_is_drawn_within_a_frame(chromium, make):
-    with Visit(chromium, make()) as visit:
+def test_it_is_drawn_within_a_frame(blank, make):
+    with Visit(blank, make()) as visit:
         times = visit.ask(
             """const times = []
             for (let i = 0; i < 20; i += 1) {
@@ -347,8 +356,8 @@ def test_it_is_drawn_within_a_frame(chromium, make):
 
 
 @every
-def test_nothing_moves_by_itself(chromium, make):
-    with Visit(chromium, make()) as visit:
+def test_nothing_moves_by_itself(blank, make):
+    with Visit(blank, make()) as visit:
         frames = visit.ask(
             """await e.ready
             let frames = 0
@@ -361,9 +370,9 @@ def test_nothing_moves_by_itself(chromium, make):
 
 
 @every
-def test_both_themes_are_read_well_and_switching_draws_nothing_again(chromium, make):
+def test_both_themes_are_read_well_and_switching_draws_nothing_again(blank, make):
     thing = make()
-    with Visit(chromium, thing) as visit:
+    with Visit(blank, thing) as visit:
         visit.ask(
             "e.drawn = 0; const draw = e.draw; e.draw = (...x) => { e.drawn++; draw.apply(e, x) }"
         )
@@ -379,11 +388,11 @@ def test_both_themes_are_read_well_and_switching_draws_nothing_again(chromium, m
 @pytest.mark.parametrize(
     "place", ["html data-theme=dark", "html theme=dark", "body data-jp-theme-light=false"]
 )
-def test_the_theme_of_site_colab_and_jupyterlab_is_followed(chromium, place):
+def test_the_theme_of_site_colab_and_jupyterlab_is_followed(blank, place):
     ink = lambda visit: visit.find(".say").evaluate("node => getComputedStyle(node).color")  # noqa: E731
     node, setting = place.split(" ")
     name, value = setting.split("=")
-    with Visit(chromium, AttentionByHand(), color_scheme="light") as visit:
+    with Visit(blank, AttentionByHand(), color_scheme="light") as visit:
         visit.page.evaluate("document.documentElement.removeAttribute('data-theme')")
         light = ink(visit)
         visit.page.locator(node).evaluate(
@@ -393,18 +402,18 @@ def test_the_theme_of_site_colab_and_jupyterlab_is_followed(chromium, place):
         assert light == "rgb(34, 40, 50)" and dark == "rgb(206, 214, 221)"
 
 
-def test_where_the_page_says_nothing_the_system_decides(chromium):
+def test_where_the_page_says_nothing_the_system_decides(blank):
     for scheme, ink in (("light", "rgb(34, 40, 50)"), ("dark", "rgb(206, 214, 221)")):
-        with Visit(chromium, AttentionByHand(), color_scheme=scheme) as visit:
+        with Visit(blank, AttentionByHand(), color_scheme=scheme) as visit:
             visit.page.evaluate("document.documentElement.removeAttribute('data-theme')")
             assert visit.find(".say").evaluate("node => getComputedStyle(node).color") == ink
 
 
 @every
-def test_two_copies_do_not_know_of_each_other(chromium, make):
+def test_two_copies_do_not_know_of_each_other(blank, make):
     thing = make()
     patch = next(p for p in thing.cases() if {**thing.start(), **p} != thing.start())
-    with Visit(chromium, thing, make()) as visit:
+    with Visit(blank, thing, make()) as visit:
         visit.ask("e.set(given); await e.ready", patch)
         second = visit.page.locator(visit.name).nth(1)
         assert second.evaluate("e => e.state") == json.loads(json.dumps(thing.start()))
@@ -412,8 +421,8 @@ def test_two_copies_do_not_know_of_each_other(chromium, make):
 
 
 @every
-def test_a_state_that_does_not_exist_is_refused(chromium, make):
-    with Visit(chromium, make()) as visit:
+def test_a_state_that_does_not_exist_is_refused(blank, make):
+    with Visit(blank, make()) as visit:
         said = visit.ask("try { e.set({ colour: 3 }) } catch (error) { return error.message }")
         assert said == 'no "colour" in the state'
         limits = visit.ask("return e.constructor.limits")
@@ -440,11 +449,11 @@ def test_what_is_stored_is_small_and_always_the_same(make):
     assert not re.search(r"https?://(?!www\.w3\.org/)", stored)
 
 
-def test_hostile_words_stay_words(chromium):
+def test_hostile_words_stay_words(blank):
     hostile = ['"><script>console.log(1)</script>', "</attn-lookup><b>", "&lt;c"]
     words = [*hostile, "on", "the", "mat"]
     for thing in (lookup(hostile), AttentionByHand(words=words, asks=["<i>a", "b"])):
-        with Visit(chromium, thing) as visit:
+        with Visit(blank, thing) as visit:
             assert visit.page.locator("b:not(p > b), i").count() == 0
             assert hostile[0] in visit.page.locator(visit.name).evaluate(
                 "e => e.shadowRoot.textContent"
@@ -497,9 +506,9 @@ def cell(visit, i, j):
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
-def test_the_mouse_paints_a_mask_and_the_python_beside_it_makes_the_same(chromium):
+def test_the_mouse_paints_a_mask_and_the_python_beside_it_makes_the_same(blank):
     thing = MaskPainter(flips=(), pattern="window")
-    with Visit(chromium, thing) as visit:
+    with Visit(blank, thing) as visit:
         mouse = visit.page.mouse
         mouse.move(*cell(visit, 1, 5))
         mouse.down()
@@ -514,8 +523,8 @@ def test_the_mouse_paints_a_mask_and_the_python_beside_it_makes_the_same(chromiu
             assert names["mask"].tolist() == visit.ask("return e.result.mask")
 
 
-def test_a_finger_flips_by_a_tap_paints_sideways_and_scrolls_upwards(chromium):
-    with Visit(chromium, MaskPainter(), width=390, has_touch=True, is_mobile=True) as visit:
+def test_a_finger_flips_by_a_tap_paints_sideways_and_scrolls_upwards(blank):
+    with Visit(blank, MaskPainter(), width=390, has_touch=True, is_mobile=True) as visit:
         visit.page.touchscreen.tap(*cell(visit, 0, 11))
         assert visit.state["flips"] == [[0, 11], [2, 9]]
         node = visit.page.locator("[data-cell='5 6']")
@@ -527,26 +536,26 @@ def test_a_finger_flips_by_a_tap_paints_sideways_and_scrolls_upwards(chromium):
         assert visit.page.evaluate("scrollY") > 50 and visit.state["flips"] == before
 
 
-def test_space_flips_the_cell_that_the_arrows_reached(chromium):
-    with Visit(chromium, MaskPainter(flips=())) as visit:
+def test_space_flips_the_cell_that_the_arrows_reached(blank):
+    with Visit(blank, MaskPainter(flips=())) as visit:
         visit.page.locator("[data-cell='0 0']").focus()
         for key in ("ArrowRight", "ArrowDown", "ArrowRight", "Space"):
             visit.page.keyboard.press(key)
         assert visit.state["flips"] == [[1, 2]]
 
 
-def test_what_is_copied_is_the_python(chromium):
-    with Visit(chromium, MaskPainter()) as visit:
+def test_what_is_copied_is_the_python(blank):
+    with Visit(blank, MaskPainter()) as visit:
         visit.find("button >> text=Copy").click()
         assert visit.find("button >> text=/Copied|Selected/").is_visible()
         assert visit.page.evaluate("String(getSelection())") == visit.find(".code").inner_text()
 
 
-def test_explorables_and_drawings_have_one_palette(chromium):
+def test_explorables_and_drawings_have_one_palette(blank):
     """Both are put on one page; the browser says what colour each variable has in each."""
     from attnbook.drawings.palette import CSS
 
-    with Visit(chromium, AttentionByHand()) as visit:
+    with Visit(blank, AttentionByHand()) as visit:
         visit.page.locator("main").evaluate(
             "(node, css) => { node.innerHTML += `<style>${css}</style><div class=drawing></div>` }",
             CSS,
