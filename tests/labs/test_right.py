@@ -29,7 +29,7 @@ def full(lab):
 def test_every_right_answer_gets_all_points(number, n, of):
     course, corpus = of(number), CORPORA[number]
     answers = {name: ways[n % len(ways)] for name, ways in corpus.RIGHT.items()}
-    row = course.grade(course.hand_in(answers, corpus.BEFORE))
+    row = course.judge(course.hand_in(answers, corpus.BEFORE))
     texts = {name: row.questions[name].text for name in full(course.lab)}
     points = {name: row.questions[name].points for name in full(course.lab)}
     assert points == full(course.lab), texts
@@ -45,6 +45,7 @@ def test_the_check_says_right(number, name, n, define):
 
 @LABS
 def test_the_lab_s_own_solutions_are_right(number, of):
+    """Within the sandbox's walls."""
     course = of(number)
     row = course.grade(course.lab.path.read_bytes())
     points = {name: row.questions[name].points for name in full(course.lab)}

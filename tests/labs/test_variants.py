@@ -66,7 +66,7 @@ def test_the_solutions_of_every_variant_are_right(number, of):
     course = of(number)
     full = graded(course.lab)
     for student in students(course.lab):
-        row = course.grade(signed(course.lab.of(student), student))
+        row = course.judge(signed(course.lab.of(student), student))
         assert points(row, course.lab) == full, [q.text for q in row.questions.values()]
         assert row.status == "graded" and row.student == student
 
@@ -80,7 +80,7 @@ def test_an_answer_to_another_variant_is_wrong_and_named(number, of):
     course = of(number)
     full = {asked.name: asked.points for asked in course.lab.asked}
     for student in students(course.lab):
-        row, mine = course.grade(signed(course.lab, student)), course.lab.of(student)
+        row, mine = course.judge(signed(course.lab, student)), course.lab.of(student)
         for asked in mine.asked:
             if asked.name in graded(mine):
                 question, flips = row.questions[asked.name], mine.flips(asked.name)

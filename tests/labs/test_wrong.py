@@ -35,7 +35,7 @@ def test_the_check_names_the_mistake(number, name, code, wrong, define, of):
         assert verdict.share < 1 and (sheet.own or "consistent with" in verdict.text)
 
 
-MOST = 10  # notebooks a lab: the sandbox is one for all; above, each mistake is judged by itself
+MOST = 10  # notebooks a lab; above, each mistake is judged by itself
 
 
 def batches(corpus):
@@ -60,10 +60,10 @@ BATCHES = [
 
 @pytest.mark.parametrize("number,chosen", BATCHES)
 def test_graded_each_loses_points_on_its_own_question(number, chosen, of):
-    """One mistake in each question, in the sandbox."""
+    """One mistake in each question: what the grader says of a whole notebook."""
     course = of(number)
     codes = {name: code for name, (code, _) in chosen.items()}
-    row = course.grade(course.hand_in(codes, CORPORA[number].BEFORE))
+    row = course.judge(course.hand_in(codes, CORPORA[number].BEFORE))
     for asked in course.lab.asked:
         if asked.code:
             question = row.questions[asked.name]
