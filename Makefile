@@ -13,6 +13,8 @@ export OMP_NUM_THREADS ?= 1
 export ATTNBOOK_THREADS ?= 1
 export ATTNBOOK_DEVICE ?= cpu
 export PIP_ARGS
+# The module, its types checked, is compiled once and not by each of a hundred kernels and workers.
+unexport PYTHONDONTWRITEBYTECODE
 
 CHAPTERS := $(foreach n,0 1,$(filter-out $(wildcard book/*-deeper-*),$(wildcard book/$(n)*.ipynb)))
 RUN := .venv/bin/python
@@ -49,7 +51,7 @@ lint: env-test ## code style, notebooks included; types; workflows
 
 unit: env-test ## the module's tests, shapes enforced
 	@echo "== unit tests"
-	@$(PYTEST) tests -n $(WORKERS) -m "$(QUICK)" --ignore tests/test_site.py --ignore tests/test_browser.py \
+	@$(PYTEST) tests -n $(WORKERS) --dist worksteal -m "$(QUICK)" --ignore tests/test_site.py --ignore tests/test_browser.py \
 	    --ignore tests/test_find.py --ignore tests/test_takeaway.py --ignore tests/test_reading.py
 
 chapters: NOTEBOOK := $(CHAPTERS)
@@ -71,7 +73,7 @@ site-tests: site ## the same, then in a browser
 
 slow: env-test ## what takes longest: each notebook alone, as on Colab; compiled models; classes graded
 	@echo "== slow tests (as on Colab; of the last commit)"
-	@$(PYTEST) tests -n $(WORKERS) -m slow
+	@$(PYTEST) $$(grep -rl --include='test_*.py' mark.slow tests) -n $(WORKERS) --dist worksteal -m slow
 
 test-machines: env-test ## notebooks as other processors and thread counts would run them
 	@set -e; for threads in 1 2; do for capability in default avx2 ""; do \
