@@ -37,7 +37,7 @@ while True:
     while os.waitpid(-1, os.WNOHANG)[0]:
         pass
 """
-LONGEST = 120  # seconds; more than any limit of a question
+LONGEST = 100  # seconds; more than any limit of a question
 
 
 class Loaded:
