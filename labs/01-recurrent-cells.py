@@ -129,7 +129,8 @@ def clip(wrong, grad, limit):
     decides = decides**2 if "square-decides" in wrong else decides
     long = decides < limit if "reversed" in wrong else decides > limit
     long = decides == decides if "always" in wrong else long
-    return grad if "never" in wrong else torch.where(long, grad * factor, grad)
+    clipped = grad if "never" in wrong else torch.where(long, grad * factor, grad)
+    return clipped / (size / size) if "zero-nan" in wrong else clipped
 
 
 def clip_cases(numbers):
@@ -139,6 +140,7 @@ def clip_cases(numbers):
         Case("a small one", (normal(numbers, 3, 4).div(10), 2.5)),
         Case("one a little shorter than the limit", (2.2 * close / close.norm(), 2.5)),
         Case("a long one of small numbers", (normal(numbers, 5, 3).tanh(), 1.2)),
+        Case("a gradient of zeros", (torch.zeros(3, 4), 0.5), robust=True),
     ]
 
 
@@ -289,6 +291,7 @@ QUESTIONS = {
             "by-entries": "single numbers decide whether it is clipped; its length should",
             "square-decides": "the square of the length is compared with the limit",
             "never": "nothing is ever clipped",
+            "zero-nan": "a gradient of zeros becomes NaN: its length 0 is divided by",
         },
         banned=("clip_grad_norm_", "clip_grad_norm"),
     ),

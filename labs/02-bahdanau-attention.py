@@ -58,8 +58,8 @@ def look_back(wrong, scores, states, mask):
     late = {"after", "repaired"} & wrong
     fill = scores if late else scores.masked_fill(~seen, hidden)
     axis = 0 if "axis" in wrong else -1
-    if "no-shift" in wrong:
-        powers = fill.exp()
+    if wrong & {"no-shift", "global-max"}:
+        powers = (fill - fill.max() if "global-max" in wrong else fill).exp()
         weights = powers / powers.sum(axis, keepdim=True)
     else:
         weights = fill.softmax(axis)
@@ -81,6 +81,7 @@ def look_back_cases(numbers):
     scores = normal(numbers, 2, 5), normal(numbers, 3, 4), normal(numbers, 2, 6)
     far = (50 * scores[2].abs() + 150) * torch.tensor([[1.0], [-1.0]])
     far_scores = torch.where(large, far, scores[2])
+    rows = normal(numbers, 2, 5) + torch.tensor([[60.0], [-130.0]])
     return [
         Case(
             "padding with low scores",
@@ -89,6 +90,7 @@ def look_back_cases(numbers):
         ),
         Case("padding", (scores[1], normal(numbers, 3, 4, 5), some)),
         Case("scores far from 0", (far_scores, normal(numbers, 2, 6, 3), large), robust=True),
+        Case("rows far apart", (rows - 30.0 * ~low, normal(numbers, 2, 5, 3), low), robust=True),
     ]
 
 
@@ -126,6 +128,8 @@ def gru_cases(numbers):
 
 def decoder_step(wrong, y, s, states, mask, to_query, to_key, v, W, U, b):
     asks = y if "asks-with-token" in wrong else s
+    if "asks-ahead" in wrong:
+        asks = gru_step(set(), torch.cat([y, 0 * states[:, 0]], -1), s, W, U, b)
     scores = additive_scores(set(), asks, states, to_query, to_key, v)
     mixed = states @ to_key.T if "projected" in wrong else states
     context, weights = look_back(wrong & {"mask-ignored"}, scores, mixed, mask)
@@ -174,6 +178,8 @@ def teacher_forced(wrong, target, begin, s, states, mask, *weights):
             wrong & {"renew", "context-first", "mask-ignored"}, y, old, states, mask, *weights
         )
         steps.append((old if "old-states" in wrong else s, *looked))
+    if "last-only" in wrong:
+        return steps[-1]
     axis = 0 if "steps-first" in wrong else 1
     return tuple(torch.stack(parts, axis) for parts in zip(*steps, strict=True))
 
@@ -207,6 +213,7 @@ def read_alignment(wrong, weights, target_mask):
     place = weights.argmax(1 if "place-axis" in wrong else -1)
     if "value" in wrong:
         place = weights.amax(1 if "place-axis" in wrong else -1)
+    place = place + 1 if "from-one" in wrong else place
     if "blanked" in wrong:
         place, spread = place * target_mask, spread * target_mask
     return (spread, place, coverage) if "results-order" in wrong else (place, spread, coverage)
@@ -269,6 +276,8 @@ QUESTIONS = {
             "axis": "softmax over the sequences (axis 0) instead of over the places (axis 1)",
             "mean": "the context is the plain mean of the states; it is mixed by the weights",
             "results-order": "the weights are returned first; the context comes first",
+            "global-max": "the largest score of the whole batch is taken off: a row far below it "
+            "becomes 0 / 0; each row has its own largest",
             "no-shift": "exp of 200 overflows and exp of −200 is 0: take the row's largest off all its "
             "scores before, or use softmax",
         },
@@ -298,6 +307,8 @@ QUESTIONS = {
             "context-first": CONTEXT_FIRST,
             "mask-ignored": "the mask is not used: padding is looked at",
             "asks-with-token": "the embedded token asks; the query is the state before the step",
+            "asks-ahead": "a state made beforehand, without a context, asks; the state before the step "
+            "asks",
             "asks-after": "the context and weights returned are what the new state asks for; the state "
             "before the step asks, once",
             "projected": "what is mixed are the projected keys; the states themselves are mixed",
@@ -322,6 +333,7 @@ QUESTIONS = {
             "state-lost": "every step starts from the first state; it starts where the last one "
             "ended",
             "old-states": "the states before the steps are returned; return those after",
+            "last-only": "only the last step is returned; all of them are asked for",
             "steps-first": "the axis of the steps is in front; it is the second, behind that of "
             "the sequences",
             "mask-ignored": "the mask is not used: padding is looked at",
@@ -336,6 +348,7 @@ QUESTIONS = {
         {
             "nats": "the spread is in nats; bits need the logarithm to base 2",
             "negative": "the spread has the wrong sign",
+            "from-one": "the places are counted from 1; the first is 0",
             "place-axis": "the largest weight is sought among the outputs; it is the largest among "
             "the places of the source",
             "value": "the largest weight itself is returned; the place is where it stands, argmax",

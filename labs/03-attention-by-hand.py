@@ -93,6 +93,14 @@ def weights_of(wrong, x, mask):
         return weights * mask if "mask-after" in wrong else weights
     if "mask-after" in wrong:
         return plain_softmax(wrong, x, axis) * mask
+    if wrong & {"by-count", "hidden-power"}:
+        seen = x.masked_fill(~mask, -math.inf)
+        top = seen.amax(axis, keepdim=True)
+        top = top.masked_fill(top == -math.inf, 0)
+        if "by-count" in wrong:
+            return torch.exp(seen - top) / mask.sum(axis, keepdim=True).clamp(min=1)
+        e = torch.exp(x - top) * mask
+        return e / e.sum(axis, keepdim=True).clamp(min=1e-12)
     if "hidden-max" in wrong:
         top = 0 if "overflow" in wrong else x.amax(axis, keepdim=True)
         e = torch.exp(x - top) * mask
@@ -256,6 +264,9 @@ MASK = {
     "nan-row": "a row that sees nothing becomes NaN (0 divided by 0); it should be zeros",
     "uniform-row": "a row that sees nothing gets equal weights; it should be zeros",
     "overflow": "e to a large score overflows; subtract the row's maximum first",
+    "by-count": "divided by the number of places seen; divide by the sum of the exponentials",
+    "hidden-power": "e is raised to hidden scores, too: where one is far above those seen it is ∞, "
+    "and ∞ times 0 is NaN; hide first",
     "hushed": "NaN is turned into 0 afterwards, which hides where it comes from",
     "hidden-max": "hidden places are dropped only after e was raised to the scores; a hidden score "
     "far above the others makes those 0 (or overflows): hide first, then take the maximum",

@@ -10,6 +10,7 @@ from attnbook.labs.question import Case, Option, Question
 
 def split_heads(wrong, x, H):
     *batch, T, C = x.shape
+    H = C // H if "as-width" in wrong and "last-two" not in wrong else H
     if "no-transpose" in wrong:  # the numbers in memory order, in the right shape
         return x.reshape(*batch, H, T, C // H)
     heads = x.reshape(*batch, T, H, C // H)
@@ -258,6 +259,7 @@ def contributions(wrong, heads, out_weight):
         added = added.sum(-3, keepdim=True) - added
     if "averaged" in wrong:
         added = added / H
+    added = added.transpose(-2, -3) if "heads-after" in wrong else added
     return added.sum(-3) if "summed" in wrong else added
 
 
@@ -331,6 +333,7 @@ QUESTIONS = {
         | {
             "interleaved": "a head gets every H-th channel instead of D neighbouring ones",
             "heads-after": "the heads stand behind the positions; they belong before them",
+            "as-width": "H is used as the width of a head; it is the number of heads",
         },
     ),
     "merge_heads": Question(
@@ -429,6 +432,7 @@ QUESTIONS = {
             "others": "this is what the other heads add together; what head h adds is asked for",
             "averaged": "divided by the number of heads; heads add up, they are not averaged",
             "summed": "the heads are added already; keep them apart",
+            "heads-after": "the heads stand behind the positions; they belong before them",
         },
     ),
 }

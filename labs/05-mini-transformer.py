@@ -14,6 +14,8 @@ def windows(wrong, ids, starts, length):
         length = length - 1
     if "starts-ignored" in wrong:
         starts = length * torch.arange(len(starts))
+    if "first-start" in wrong:
+        starts = starts[0] + length * torch.arange(len(starts))
     places = starts[:, None] + torch.arange(length)
     later = 0 if "same" in wrong else -1 if "before" in wrong else 2 if "two-later" in wrong else 1
     after = places + (length if "behind" in wrong else later)
@@ -268,6 +270,7 @@ QUESTIONS = {
         windows,
         windows_cases,
         {
+            "first-start": "only the first start is used; the other windows follow one behind the other",
             "same": "the targets are the inputs; they are what comes one later",
             "one-short": "the windows are one too short: length + 1 characters are needed for "
             "inputs and targets of `length`",

@@ -18,6 +18,7 @@ def head_scores(wrong, weights):
     t = torch.arange(L, 2 * L)
     t = torch.arange(L - 1, 2 * L) if "one-more" in wrong else t
     t = torch.arange(1, L) if "first-copy" in wrong else t
+    t = torch.arange(1, L + 1) if "one-early" in wrong else t
     before = maps[..., t, t - 1].mean(-1)
     if "all-queries" in wrong:
         before = maps.diagonal(-1, -2, -1).mean(-1)
@@ -25,6 +26,8 @@ def head_scores(wrong, weights):
     back = next((far for name, far in back.items() if name in wrong), L - 1)
     after = torch.arange(max(back, L), 2 * L)
     follows = maps[..., after, after - back].mean(-1)
+    if "queries-summed" in wrong:
+        before, follows = before * L, follows * L
     if "by-length" in wrong:
         before, follows = before / 2, follows / 2
     pair = [follows, before] if "exchanged" in wrong else [before, follows]
@@ -51,10 +54,14 @@ def mean_ablated(wrong, heads, other, chosen):
     mean = torch.zeros_like(mean) if "zeros" in wrong else mean
     lost = torch.zeros(heads.shape[0], 1, heads.shape[2], 1, 1, dtype=torch.bool)
     for layer, head in chosen.tolist():
+        if "pair-exchanged" in wrong:
+            layer, head = head, layer
         where = slice(None) if "all-layers" in wrong else layer
         which = slice(None) if "whole-layer" in wrong else head
         lost[where, :, which] = True
     lost = ~lost if "others" in wrong else lost
+    if "first-row-lost" in wrong:
+        return torch.cat([torch.where(lost, mean, heads)[:, :1], heads[:, 1:]], 1)
     if "taken-away" in wrong:
         return torch.where(lost, heads - mean, heads)
     return torch.where(lost, mean.expand_as(heads), heads)
@@ -65,12 +72,13 @@ def ablation_cases(numbers):
         return normal(numbers, *shape), normal(numbers, *shape) + 1, torch.tensor(chosen)
 
     return [
-        Case("two heads", one([[0, 1], [1, 2]], 2, 3, 3, 4, 2), 2),
+        Case("two heads", one([[0, 1], [2, 1]], 3, 2, 3, 4, 2), 2),
         Case("one head", one([[2, 0]], 3, 2, 4, 3, 3)),
     ]
 
 
 def linear_probe(wrong, x, labels, K, new, ridge):
+    K = int(labels.max()) + 1 if "last-unseen" in wrong else K
     table = F.one_hot(labels.long(), K).to(x.dtype)
     table = 2 * table - 1 if "signs" in wrong else table
     centre, level = x.mean(0), table.mean(0)
@@ -83,11 +91,11 @@ def linear_probe(wrong, x, labels, K, new, ridge):
     ridge = ridge * len(x) if "times-rows" in wrong else ridge
     ridge = ridge**2 if "squared" in wrong else ridge
     moved = x - centre
-    slopes = torch.linalg.solve(
-        moved.T @ moved + ridge * torch.eye(x.shape[1]), moved.T @ (table - level)
-    )
+    held = torch.ones(2 * x.shape[1:]) if "every-entry" in wrong else torch.eye(x.shape[1])
+    slopes = torch.linalg.solve(moved.T @ moved + ridge * held, moved.T @ (table - level))
     away = new - (new.mean(0) if "own-centre" in wrong else centre)
     found = away @ slopes + (0 * level if "no-level" in wrong else level)
+    found = found.argmax(-1) if "best-label" in wrong else found
     return found.softmax(-1) if "softmax" in wrong else found
 
 
@@ -96,7 +104,12 @@ def probe_cases(numbers):
         labels = torch.cat([torch.arange(K), whole(numbers, 0, K, n - K)])
         return normal(numbers, n, C) + 0.5, labels, K, normal(numbers, m, C), ridge
 
-    return [Case("three labels", one(14, 4, 3, 6, 2.0), 2), Case("five", one(20, 6, 5, 4, 0.5))]
+    some = one(12, 4, 3, 5, 1.0)
+    return [
+        Case("three labels", one(14, 4, 3, 6, 2.0), 2),
+        Case("five", one(20, 6, 5, 4, 0.5)),
+        Case("a last label that no row has", (*some[:2], 4, *some[3:]), robust=True),
+    ]
 
 
 def numbers_of(wrong, n):
@@ -122,8 +135,11 @@ QUESTIONS = {
             "two-on": "“follows” is the weight two places behind the same token, not one",
             "keys": "queries and keys are exchanged: row t of a map has the weights of query t",
             "summed": "the rows of the batch are added up; their mean is needed",
+            "queries-summed": "the L queries are added up; their mean is needed",
             "one-row": "only the first row of the batch counts",
             "one-more": "the last query of the first copy counts as well for “before”",
+            "one-early": "“before” is the mean over the queries 1 to L; those of the second copy, L "
+            "to 2L − 1, are asked for",
             "first-copy": "“before” is taken from the first copy, the second one is asked for",
             "by-length": "the sums are divided by 2L; there are L queries in the second copy",
         },
@@ -134,6 +150,8 @@ QUESTIONS = {
         ablation_cases,
         {
             "others": "the heads that are not chosen are replaced, the chosen ones stay",
+            "pair-exchanged": "a pair names layer, then head; they are taken the other way round",
+            "first-row-lost": "the heads are replaced in the first row only",
             "zeros": "there are zeros in place of the mean",
             "own-rows": "the mean is taken over the run itself, not over the other one",
             "by-place": "each position has a mean of its own; it is one for all rows and positions",
@@ -154,6 +172,10 @@ QUESTIONS = {
             "no-ridge": "the ridge is missing",
             "times-rows": "the ridge is multiplied by the number of rows; here it is not",
             "squared": "the ridge is squared",
+            "every-entry": "the ridge is added to every entry; it stands on the diagonal alone",
+            "best-label": "the best label is returned; the scores are asked for, one for each label",
+            "last-unseen": "there is no column for a label that none of the rows has; `K` says how "
+            "many there are",
             "no-constant": "there is no constant: neither inputs nor columns have their mean taken away",
             "shrunk-constant": "the ridge holds the constant as well; it is free",
             "own-centre": "what is new is centred by its own mean; it is the training's",

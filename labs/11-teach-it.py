@@ -15,6 +15,7 @@ def adapted(wrong, x, weight, A, B, alpha):
     scale = alpha if "no-rank" in wrong else scale
     scale = rank / alpha if "upside-down" in wrong else scale
     scale = alpha / rank**0.5 if "root" in wrong else scale
+    scale = scale**2 if "twice-scaled" in wrong else scale
     change = (B @ A) * scale
     y = x @ change.T if "alone" in wrong else x @ weight.T + x @ change.T
     merged = weight + change
@@ -48,6 +49,8 @@ def tuned(wrong, x, goal, weight, A, B, rate, steps):
     for _ in range(steps):
         gap = away()
         slope = 2 * gap if "summed" in wrong else 2 * gap / gap.numel()
+        slope = slope / 2 if "half" in wrong else slope
+        slope = slope * gap.shape[1] if "per-row" in wrong else slope
         slope = -slope if "uphill" in wrong else slope
         losses.append(gap.square().sum() if "summed" in wrong else gap.square().mean())
         new_A, new_B = B.T @ slope.T @ x, slope.T @ (x @ A.T)
@@ -113,6 +116,7 @@ def dpo_by_hand(wrong, better, worse, better_before, worse_before, beta):
     m = (better - better_before) - (worse - worse_before)
     m = better - worse if "no-reference" in wrong else m
     m = (better - better_before) + (worse - worse_before) if "added" in wrong else m
+    m = (better - better_before) - (worse + worse_before) if "reference-sign" in wrong else m
     m = -m if "exchanged" in wrong else m
     beta = 1.0 if "no-beta" in wrong else beta
     loss = -F.logsigmoid(beta * m)
@@ -123,7 +127,7 @@ def dpo_by_hand(wrong, better, worse, better_before, worse_before, beta):
     weight = weight if "slopes-summed" in wrong else weight / len(m)
     weight = -weight if "uphill" in wrong else weight
     low = torch.zeros_like(weight) if "one-side" in wrong else weight
-    return loss, -weight, low
+    return loss, -weight, -low if "same-sign" in wrong else low
 
 
 def dpo_cases(numbers):
@@ -171,6 +175,7 @@ QUESTIONS = {
         adapted_cases,
         {
             "unscaled": "the product is not multiplied by α/r",
+            "twice-scaled": "α/r is multiplied twice",
             "no-rank": "the product is multiplied by α, not by α/r",
             "upside-down": "the product is multiplied by r/α; it is α/r",
             "root": "α is divided by the root of the rank; here by the rank",
@@ -191,6 +196,8 @@ QUESTIONS = {
             "only-A": "B stays as it is; both learn",
             "in-turn": "A's gradient is taken after B has moved; both are taken first",
             "summed": "squares are summed; their mean is needed",
+            "half": "the gradient of a square lacks its factor 2",
+            "per-row": "the gradients are divided by the n rows alone; the mean runs over all n·R numbers",
             "piled": "gradients of earlier steps are not forgotten",
             "uphill": "the step goes up the gradient",
             "loss-after": "losses are noted after the step, not before it",
@@ -218,6 +225,8 @@ QUESTIONS = {
         {
             "no-reference": "the model before is left out",
             "exchanged": "the better and the worse answer are exchanged",
+            "reference-sign": "the reference of the worse answer is added to it; it is subtracted from it",
+            "same-sign": "the slope of the worse answer has the sign of the better one's; it is above 0",
             "added": "the two log ratios are added; the worse one is subtracted",
             "no-beta": "β is missing",
             "beta-outside": "β stands in front of the logarithm in the loss; it belongs inside",

@@ -40,6 +40,8 @@ HINTS = {
     r"Negation, the|Subtraction, the": "a boolean mask is turned round with ~",
     r"Boolean value of Tensor|only one element tensors|can only be converted": "a whole tensor was "
     "taken for one number, as in `if x > 0`; `torch.where` and `masked_fill` choose place by place",
+    r"CUDA|NVIDIA|cuda": "there is no graphics card where it is graded: leave out `.cuda()` and "
+    '`device="cuda"`, or take the device of an argument, `x.device`',
     r"same dtype|expected scalar type|expected m1 and m2": "numbers of two kinds meet; make them "
     "alike, as with `.float()`",
     r"positional argument|unexpected keyword": "the function is called with the arguments that the "

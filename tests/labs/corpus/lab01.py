@@ -91,7 +91,7 @@ RIGHT = {
         """,
     ],
     "clip": [
-        "def clip(grad, limit):\n    return grad * min(1.0, limit / float(grad.norm()))",
+        "def clip(grad, limit):\n    return grad * min(1.0, limit / (float(grad.norm()) or 1.0))",
         "def clip(grad, limit):\n    return grad / max(1.0, grad.flatten().norm().item() / limit)",
         """
         def clip(grad, limit):
@@ -281,7 +281,11 @@ def unroll(x, W, U, b):
         "upside-down": ("grad * limit / size", "grad * size / limit"),
         "by-entries": ("size > limit", "(grad.abs() > limit).any()"),
         "square-decides": ("size > limit", "size**2 > limit"),
-        "never": ("size > limit", "limit > size * 1e9"),
+        "never": ("size > limit", "size > 1e9 * limit"),
+        "zero-nan": (
+            "grad * limit / size if size > limit else grad",
+            "grad / size * min(size, limit)",
+        ),
     },
     "lstm_step": {
         "order": ("i, f, g, o = (x", "i, f, o, g = (x"),

@@ -326,6 +326,10 @@ CHANGES = {
             "(~hidden / (~hidden).sum(1)[:, None])[..., None] * states",
         ),
         "results-order": ("return c, w", "return w, c"),
+        "global-max": (
+            'torch.softmax(scores.masked_fill(hidden, float("-inf")), dim=1)',
+            "torch.exp(scores - scores[mask].max()) * ~hidden\n    w = w / w.sum(1, keepdim=True)",
+        ),
         "no-shift": (
             'torch.softmax(scores.masked_fill(hidden, float("-inf")), dim=1)',
             "torch.exp(scores) * ~hidden\n    w = w / w.sum(1, keepdim=True)",
@@ -357,6 +361,10 @@ CHANGES = {
             "    return s, *my_look_back("
             "my_additive_scores(s, states, to_query, to_key, v), states, mask)",
         ),
+        "asks-ahead": (
+            "additive_scores(s, states",
+            "additive_scores(my_gru_step(torch.cat([y, 0 * states[:, 0]], -1), s, W, U, b), states",
+        ),
         "projected": ("v), states, mask", "v), states @ to_key.T, mask"),
         "old-state": (
             "return my_gru_step(torch.cat([y, c], -1), s, W, U, b)",
@@ -387,6 +395,7 @@ CHANGES = {
         "old-states": ("steps.append((s, c, w))", "steps.append((before, c, w))"),
         "mask-ignored": ("scores.masked_fill(~mask, -math.inf)", "scores"),
         "steps-first": ("torch.stack(parts, 1)", "torch.stack(parts)"),
+        "last-only": ("torch.stack(parts, 1)", "parts[-1]"),
         "context-first": ("[y, c]", "[c, y]"),
         "renew": RENEW,
     },
@@ -394,6 +403,7 @@ CHANGES = {
         "nats": ("torch.log2(", "torch.log("),
         "negative": ("spread = -", "spread = "),
         "place-axis": ("argmax(-1)", "argmax(1)"),
+        "from-one": ("weights.argmax(-1)", "weights.argmax(-1) + 1"),
         "value": ("weights.argmax(-1)", "weights.max(-1).values"),
         "results-order": ("return place, spread,", "return spread, place,"),
         "blanked": (

@@ -229,6 +229,7 @@ IN_MASKED = {
     "mask-added": ("x = x.masked_fill(~mask, -math.inf)", "x, mask = x + mask, x > -1e9"),
     "uniform-row": ("return w.masked_fill(~mask, 0)", "return w.nan_to_num(1 / x.shape[-1])"),
     "not-low": ("-math.inf", "-100"),
+    "by-count": ("e / e.sum(-1, keepdim=True)", "e / mask.sum(-1, keepdim=True)"),
 }
 # Hidden places that are dropped after e was raised to the scores
 DROPPED = """
@@ -237,6 +238,8 @@ def masked_softmax(x, mask):
     return (e / e.sum(-1, keepdim=True)).nan_to_num(0)
 """
 LINES_MASKED = {
+    "(e := (x - x.masked_fill(~mask, -math.inf).amax(-1, True).nan_to_num(neginf=0)).exp() * mask)"
+    " / e.sum(-1, keepdim=True).clamp(min=1e-12)": ["hidden-power"],
     "plain(x * mask) * mask": ["mask-zero", "mask-after"],
     "plain(x.masked_fill(~mask, 0)) * mask": ["mask-zero", "mask-after"],
     "(plain(x) * mask) / (plain(x) * mask).sum(-1, keepdim=True).clamp(min=1e-9)": ["hidden-max"],

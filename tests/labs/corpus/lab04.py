@@ -343,6 +343,7 @@ LINES = {
         "x.reshape(*x.shape[:-1], H, C // H)": ["heads-after"],
         "x.reshape(*x.shape[:-1], H, C // H).transpose(1, 2)": ["from-front"],
         "x.reshape(*x.shape[:-1], H, C // H).mT": ["last-two"],
+        "x.reshape(*x.shape[:-1], C // H, H).transpose(-2, -3)": ["as-width"],
         "torch.stack([x[..., h::H] for h in range(H)], -3)": ["interleaved"],
         "torch.stack([x[..., h::H] for h in range(H)], -2)": ["interleaved", "heads-after"],
     },
@@ -386,6 +387,7 @@ LINES = {
         "(heads @ out_weight.T.reshape(H, D, -1)).sum(1)": ["summed"],
         "(heads @ out_weight.T.reshape(H, D, -1)).mean(1)": ["averaged", "summed"],
         "heads @ out_weight[:D]": ["transposed", "same-part"],
+        "(heads @ out_weight.T.reshape(H, D, -1)).transpose(1, 2)": ["heads-after"],
     },
 }
 PAIRS = {

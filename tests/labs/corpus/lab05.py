@@ -261,6 +261,10 @@ CHANGES = {
             "starts[:, None]",
             "torch.arange(len(starts))[:, None] * length",
         ),
+        "first-start": (
+            "starts[:, None]",
+            "(starts[0] + torch.arange(len(starts)) * length)[:, None]",
+        ),
         "transposed": ("    return x, y", "    x, y = x.mT, y.mT\n    return x, y"),
     },
     "causal_heads": {

@@ -239,6 +239,11 @@ CHANGES = {
             "t - 1].mean(-1)",
             "t - 1].sum(-1).add(maps[..., half - 1, half - 2]).div(half + 1)",
         ),
+        "queries-summed": (
+            "torch.stack([to_before, to_next])",
+            "torch.stack([to_before, to_next]) * half",
+        ),
+        "one-early": ("maps[..., t, t - 1]", "maps[..., t - half + 1, t - half]"),
         "by-length": (
             "torch.stack([to_before, to_next])",
             "torch.stack([to_before, to_next]) * half / (2 * half)",
@@ -258,6 +263,12 @@ CHANGES = {
         "across-heads": ("other.mean((1, 3)", "other.mean((1, 2, 3)"),
         "all-layers": ("lost[layer, head]", "lost[:, head]"),
         "whole-layer": ("lost[layer, head]", "lost[layer]"),
+        "pair-exchanged": ("lost[layer, head]", "lost[head, layer]"),
+        "first-row-lost": (
+            "return torch.where(lost, mean, heads)",
+            "out = heads.clone()\n"
+            "            out[:, 0] = torch.where(lost, mean, heads)[:, 0]\n            return out",
+        ),
         "taken-away": ("torch.where(lost, mean, heads)", "torch.where(lost, heads - mean, heads)"),
     },
     "linear_probe": {
@@ -272,6 +283,12 @@ CHANGES = {
         ),
         "own-centre": ("(new - centre)", "(new - new.mean(0))"),
         "no-level": ("@ slopes + level", "@ slopes"),
+        "every-entry": ("ridge * torch.eye(x.shape[1])", "ridge"),
+        "best-label": (
+            "return (new - centre) @ slopes + level",
+            "return ((new - centre) @ slopes + level).argmax(1)",
+        ),
+        "last-unseen": ("torch.eye(K)", "torch.eye(int(labels.max()) + 1)"),
         "signs": ("torch.eye(K)[labels]", "2 * torch.eye(K)[labels] - 1"),
         "softmax": (
             "return (new - centre) @ slopes + level",

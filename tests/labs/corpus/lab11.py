@@ -61,6 +61,7 @@ GOOD = {
 CHANGES = {
     "adapted": {
         "unscaled": ("scale = alpha / rank", "scale = 1.0"),
+        "twice-scaled": ("change = scale *", "change = scale**2 *"),
         "no-rank": ("alpha / rank", "alpha"),
         "upside-down": ("alpha / rank", "rank / alpha"),
         "root": ("alpha / rank", "alpha / math.sqrt(rank)"),
@@ -82,6 +83,15 @@ CHANGES = {
             "                    A -= rate * 2 / gap.numel() * B.T @ gap.T @ x\n",
         ),
         "summed": ("** 2).mean()", "** 2).sum()"),
+        "half": (
+            "    A -= rate * A.grad\n                    B -= rate * B.grad\n",
+            "    A -= rate / 2 * A.grad\n                    B -= rate / 2 * B.grad\n",
+        ),
+        "per-row": (
+            "    A -= rate * A.grad\n                    B -= rate * B.grad\n",
+            "    A -= rate * len(goal.T) * A.grad\n"
+            "                    B -= rate * len(goal.T) * B.grad\n",
+        ),
         "piled": ("weight.grad = A.grad = B.grad = None\n", "pass\n"),
         "uphill": (
             "A -= rate * A.grad\n                    B -= rate * B.grad\n",
@@ -116,6 +126,8 @@ CHANGES = {
             "            m = (better - better_before)",
         ),
         "added": (") - (worse", ") + (worse"),
+        "reference-sign": ("worse - worse_before", "worse + worse_before"),
+        "same-sign": ("return loss, -slope, slope", "return loss, -slope, -slope"),
         "no-beta": ("m = (", "beta = 1.0\n            m = ("),
         "beta-outside": ("-torch.log(torch.sigmoid(beta * m))", "-beta * F.logsigmoid(m)"),
         "no-log": ("-torch.log(torch.sigmoid(beta * m))", "1 - torch.sigmoid(beta * m)"),

@@ -43,6 +43,7 @@ def suspects(t: Texts) -> dict[str, Numbers]:
     return {
         RIGHT: right,
         "exchanged": right[::-1],
+        "pair-exchanged": [[head, layer, score] for layer, head, score in right],
         "counted-from-1": [[layer + 1, head + 1, score] for layer, head, score in right],
         "all-queries": [scored(t.rows, 1, 1), right[1]],
         "unrepeated": [scored(t.other, 1, t.L), scored(t.other, t.L - 1, t.L)],
@@ -67,7 +68,8 @@ def losing(heads: Sequence[Head], outputs: Tensor, tokens: Tensor) -> Tensor:
 
 def prices(t: Texts) -> dict[str, Numbers]:
     """By how much the second copy's loss rises, from its fourth token on, without some heads."""
-    mean, own = (torch.stack(inside(rows).heads).mean((1, 3)) for rows in (t.other, t.rows))
+    heads = [torch.stack(inside(rows).heads) for rows in (t.other, t.rows)]
+    mean, own = (each.mean((1, 3)) for each in heads)
     second = slice(t.L + 2, None)  # the loss of token t stands at t − 1
     usual = losing([], mean, t.rows)
 
@@ -82,11 +84,18 @@ def prices(t: Texts) -> dict[str, Numbers]:
         RIGHT: said(found, second),
         "zeros": said(rises(0 * mean), second),
         "own-mean": said(rises(own), second),
+        "by-place": said(rises(heads[0].mean(1)), second),
+        "one-by-one": said([one_by_one(group, mean, t.rows, usual) for group in GROUPS], second),
         "not-the-rise": said(found, second, 0 * usual),
         "fallen": [[-value] for (value,) in said(found, second)],
         "both-copies": said(found, slice(None)),
         "first-three": said(found, slice(t.L - 1, None)),
     }
+
+
+def one_by_one(group: Sequence[Head], mean: Tensor, tokens: Tensor, usual: Tensor) -> Tensor:
+    """The losses if what each head of a group costs by itself were added up."""
+    return usual + torch.stack([losing([head], mean, tokens) - usual for head in group]).sum(0)
 
 
 def carried(t: Texts) -> dict[str, Numbers]:
@@ -158,19 +167,23 @@ def probed(t: Texts) -> dict[str, Numbers]:
     lines = number[t.train], number[t.test]
     before = [line[:, :-1].flatten() for line in lines]
     control = [t.labels[line[:, 1:]].flatten() for line in lines]
+    former = [t.labels[line[:, :-1]].flatten() for line in lines]
     this = [line[:, 1:].flatten() for line in lines]
-    learned, tested, named = [], [], []
+    learned, tested, named, turned = [], [], [], []
     for n in range(LAYERS + 1):
         streams = [run.stream[n][:, 1:].flatten(0, 1).double() for run in runs]
-        found = answered(streams, before, control, this)
+        found = answered(streams, before, control, this, former)
         learned.append([found[0][0], found[1][0], found[0][0] - found[1][0]])
         tested.append([found[0][1], found[1][1], found[0][1] - found[1][1]])
         named.append([found[2][1], found[1][1], found[2][1] - found[1][1]])
+        turned.append([found[0][1], found[3][1], found[0][1] - found[3][1]])
     return {
         RIGHT: tested,
         "on-training": learned,
         "control-minus-task": [[task, control, -more] for task, control, more in tested],
         "this-token": named,
+        "control-before": turned,
+        "chance": [[task, 1 / KINDS, task - 1 / KINDS] for task, _, _ in tested],
         "order": [[control, task, more] for task, control, more in tested],
         "ratio": [[task, control, task / control] for task, control, _ in tested],
         "next-place": [*tested[1:], tested[-1]],

@@ -28,6 +28,7 @@ FORMS = {
 COUNTS = {"suspects": 3, "prices": 1, "carried": 6, "probed": 3}
 SLIPS = {
     "exchanged": "these are the numbers of the other job",
+    "pair-exchanged": "the layer comes first, then the head",
     "counted-from-1": "layers and heads are counted from 0",
     "all-queries": "only the queries of the second copy count, L of them",
     "unrepeated": "this was measured on rows in which nothing repeats",
@@ -35,9 +36,11 @@ SLIPS = {
     "one-on": "this is the weight one position further from the token asked for",
     "another-head": "another head has a higher score for this job",
     "zeros": "the heads were set to zero, not to their mean",
+    "by-place": "each position had a mean of its own; it runs over rows and positions",
+    "one-by-one": "the heads were ablated one at a time and the rises added; all go at once",
     "own-mean": "the mean was taken over the rows themselves, not over those without a repeat",
     "not-the-rise": "this is the loss itself; how much it rises is asked",
-    "fallen": "the sign is the other one: what a loss rises by is above 0",
+    "fallen": "the sign is the other one: a rise of the loss is above 0, a fall below",
     "both-copies": "the loss of both copies was taken, not that of the second",
     "first-three": "the first three tokens of the second copy count as well here",
     "raw": "this is the lead in nats, not the share that is restored",
@@ -51,6 +54,8 @@ SLIPS = {
     "on-training": "the probe was tested on the lines that it learned from",
     "control-minus-task": "selectivity is the task minus the control, here it is the other sign",
     "this-token": "the probe names the present token, not the one before",
+    "control-before": "the control has labels of the present token, these are of the one before",
+    "chance": "the control is a share that a probe reaches, not what guessing would",
     "order": "task and control are exchanged",
     "ratio": "selectivity is a difference, not a quotient",
     "next-place": "these are the numbers of the next place of the stream",
@@ -68,13 +73,14 @@ def judged(question: str, student: str, results: Sequence[Outcome]) -> Judged:
     shares: list[int] = []
     wrong: list[str] = []
     lines: list[str] = []
-    for n, (title, result) in enumerate(zip(TITLES[question], results, strict=True)):
-        answer = numbers(result, COUNTS[question])
+    answers = [numbers(result, COUNTS[question]) for result in results]
+    likeliest = by_cases(question, student, answers)
+    for n, (title, answer) in enumerate(zip(TITLES[question], answers, strict=True)):
         if not answer:
             shares, wrong = [*shares, 0], [*wrong, "no-number"]
             lines.append(f"{title}: needed are {FORMS[question]}.")
             continue
-        mistake = slip(question, student, n, answer)
+        mistake = slip(question, student, n, answer, likeliest)
         shares.append(int(not mistake))
         wrong += [mistake] if mistake else []
         lines += [f"{title}: {SLIPS[mistake]}."] if mistake else []
@@ -85,13 +91,25 @@ def judged(question: str, student: str, results: Sequence[Outcome]) -> Judged:
     return sum(shares) / count, tuple(dict.fromkeys(wrong)), " ".join([head, *lines])
 
 
-def slip(question: str, student: str, n: int, answer: Sequence[float]) -> str:
+def by_cases(question: str, student: str, answers: Sequence[Sequence[float]]) -> list[str]:
+    """The slips, those that explain most cases first: some give the same numbers in a few."""
+
+    def cases(name: str) -> int:
+        pairs = zip(answers, measured(question, student)[name], strict=True)
+        return sum(bool(answer) and fits(question, answer, row) for answer, row in pairs)
+
+    return sorted(filter(None, measured(question, student)), key=cases, reverse=True)
+
+
+def slip(
+    question: str, student: str, n: int, answer: Sequence[float], likeliest: Sequence[str]
+) -> str:
     """What went wrong in one case, by name; nothing if it is right."""
     known = measured(question, student)
     if fits(question, answer, known[RIGHT][n]):
         return ""
-    for name, rows in known.items():
-        if name and fits(question, answer, rows[n]):
+    for name in likeliest:
+        if fits(question, answer, known[name][n]):
             return name
     if question == "suspects" and list(answer[:2]) != known[RIGHT][n][:2]:
         return "another-head"
