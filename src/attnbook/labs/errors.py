@@ -28,7 +28,7 @@ HINTS = {
     r"must match the size of tensor b|expanded size of the tensor|not broadcastable": "shapes are "
     "compared from the last axis on, and only an axis of length 1 fits any other. After a sum, a "
     "mean or a maximum that takes keepdim=True; a mask has the axes (queries, keys), and new axes "
-    "of it stand in front",
+    "of it stand in front. `.T` turns all axes round, `.mT` the last two",
     r"is invalid for input of size|view size is not compatible": "the lengths of a reshape must "
     "make as many numbers as there are; after exchanged axes it is `reshape`, not `view`",
     r"Sizes of tensors must match|Tensors must have same number of dimensions": "what is joined "
