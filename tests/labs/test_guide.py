@@ -64,6 +64,22 @@ def test_the_time_for_a_class_is_the_measured_one(guide, root):
     assert 0 < stored["killed_at"] < 200 and stored["graded_again"] == 0
 
 
+def test_how_well_others_submissions_are_graded_is_what_came_out(guide, root):
+    """Written by people who had not seen the checks; what is listed adds up to what is counted."""
+    stored = json.loads((root / "results/grading/held_out.json").read_text(encoding="utf-8"))
+    every = stored["all"]
+    assert all(sum(lab[key] for lab in stored["labs"].values()) == every[key] for key in every)
+    assert every["questions"] == every["right"] + every["wrong"]
+    graded = every["right_credited"] + every["wrong_lost"]
+    assert len(stored["wrong_verdicts"]) == every["questions"] - graded
+    assert len(stored["names_missed"]) == every["wrong_lost"] - every["named"]
+    assert len(stored["arguable"]) == every["arguable"]
+    share = round(100 * every["named"] / every["wrong_lost"])
+    assert f"{graded} of {every['questions']} answers were graded rightly" in guide
+    assert f"that lost points {share} % had their mistake named" in guide
+    assert f"So {every['files']} notebooks of labs" in guide
+
+
 def test_every_command_of_the_page_is_one(guide, root, capsys):
     blocks = re.findall(r"```bash\n(.*?)```", guide, re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines()]
