@@ -99,7 +99,8 @@ MAY_IMPORT = {
     "models": PARTS
     | {"initial", "recipes", "transformer", "generate", "quantise", "quantised_file"},
     "book_vit": PARTS | MODELS | {"models", "quantised_file"},
-    "shipped": {"book_vit", "models"},
+    "book_translator": PARTS | MODELS | WRITING | {"data", "models", "quantised_file", "train"},
+    "shipped": {"book_translator", "book_vit", "models"},
     "classify": PARTS | MODELS | {"data", "train"},
     "mae": PARTS | {"vit"},
     "data": set(),

@@ -13,7 +13,9 @@ ROOT = Path(__file__).resolve().parents[1]
 BETWEEN = re.compile(r"(?<=<!-- numbers -->\n).*?(?=<!-- /numbers -->)", re.DOTALL)
 RUNS, RESULTS = "src/attnbook/runs", "results"
 FAST, LADDER, BESIDE = f"{RUNS}/fast.json", f"{RUNS}/speedrun.json", "benchmarks/models.json"
-MODEL = "src/attnbook/weights/book-lm/card.json"
+WEIGHTS = "src/attnbook/weights"
+MODEL = f"{WEIGHTS}/book-lm/card.json"
+TWINS = {"attention": "with attention", "vector": "with one vector"}
 
 
 def stored(path: str) -> Any:
@@ -47,6 +49,16 @@ def model() -> list[str]:
     return [f"[{what}]({MODEL})", row[0], f"table of counts: {row[1]}"]
 
 
+def translated() -> list[str]:
+    """BLEU with 4 beams of the three translators that are shipped."""
+    card = stored(f"{WEIGHTS}/translator/card.json")
+    what = f"the book's translator, {card['parameters'] / 1e6:.1f} million, BLEU on Multi30k"
+    ours = f"{card['test']['bleu_4_beams']:.1f} after {60 * card['cpu_hours']:.0f} min"
+    twins = {name: stored(f"{WEIGHTS}/translator-{name}/card.json") for name in TWINS}
+    beside = ", ".join(f"{TWINS[k]} {of['test']['bleu_4_beams']:.1f}" for k, of in twins.items())
+    return [f"[{what}]({WEIGHTS}/translator/card.json)", ours, f"recurrent twins: {beside}"]
+
+
 def written() -> list[str]:
     speeds = stored(FAST)["runs"]
     texts = {"one text": speeds["speed/1/texts"], "16 texts": speeds["speed/16/texts"]}
@@ -71,7 +83,7 @@ def steps() -> list[str]:
 
 def table() -> str:
     rows = [["what", "measured, one CPU thread", "beside"], ["---"] * 3]
-    rows += [trained(), model(), written(), steps()]
+    rows += [trained(), model(), translated(), written(), steps()]
     return "\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows) + "\n"
 
 

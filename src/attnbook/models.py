@@ -146,7 +146,7 @@ def load(name: str | Path = "book-lm", few_bits: bool = False) -> BookModel:
 def widened(model: nn.Module) -> dict[str, Tensor]:
     """The tensors of a quantised model as they were named before it was quantised."""
     state = {name: tensor for name, tensor in model.state_dict().items() if ".matrix." not in name}
-    for name, part in model.named_modules():
+    for name, part in model.named_modules(remove_duplicate=False):
         if isinstance(part, (QuantisedLinear, QuantisedEmbedding)):
             state[f"{name}.weight"] = part.weight
     return state
