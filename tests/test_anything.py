@@ -205,12 +205,54 @@ class TestReading:
         assert seen[0] > 0 and seen[1] == 0
 
 
+class TestMistakes:
+    def test_each_kind_of_mistake_is_known(self):
+        end, count = small.END, 500
+        strips = pictures.unseen_strips(count)
+
+        class Changed(Scribe):
+            def __init__(self, change):
+                super().__init__([end] * 5)
+                self.change = change
+
+            def write(self, images, count):
+                said = strips.captions.clone()
+                return self.change(said)
+
+        def one_digit(said):
+            said[:, 0] = (said[:, 0] + 1) % 10
+            return said
+
+        def turned(said):
+            said[:, :2] = said[:, :2].flip(1)
+            return torch.where(strips.lengths[:, None] > 1, said, strips.captions)
+
+        kinds = {"one digit": one_digit, "order": turned}
+        kinds["too few or too many"] = lambda said: torch.cat((said[:, :1], said[:, :-1]), 1)
+        for name, change in kinds.items():
+            found = pictures.mistakes(Changed(change), count)
+            assert found == {kind: float(kind == name) for kind in found}
+
+
 class TestStored:
     def test_every_case_has_its_seeds(self):
         runs = stored_run("anything")["runs"]
         assert all(len(values) == 10 for values in runs["club"].values())
-        for name in ("tumours", "brain waves", "shares"):
-            assert all(len(values) == 5 for values in runs[name].values())
+        for name in runs.keys() - {"club"}:
+            assert all(len(values) == 5 for values in runs[name].values()), name
+
+    def test_what_the_chapter_says_of_made_digits_holds_with_every_seed(self):
+        made = {name: stored_run("anything")["runs"][name] for name in ("painting", "writing")}
+        painted, written = made["painting"], made["writing"]
+        assert min(painted["as asked"]) > max(written["as asked"])
+        assert min(painted["Fréchet, guided"]) > max(painted["Fréchet"])
+        assert min(painted["Fréchet"]) < max(written["Fréchet"])  # they overlap
+
+    def test_a_captioner_errs_in_shapes_and_a_blind_one_is_at_chance(self):
+        runs = stored_run("anything")["runs"]
+        assert set(runs["reading"]["number"]) == {1.0}
+        assert min(runs["reading"]["one digit"]) > 0.9 > 0.05 > max(runs["reading"]["order"])
+        assert max(runs["reading"]["captions, hidden"] + runs["blind"]["captions"]) < 0.04
 
     def test_edges_are_what_the_club_needs(self):
         club = stored_run("anything")["runs"]["club"]

@@ -75,6 +75,26 @@ def read(model: Captioner, count: int = 1000, hidden: bool = False) -> dict[str,
     }
 
 
+def mistakes(model: Captioner, count: int = 1000) -> dict[str, float]:
+    """Of the captions with an error, on strips of unseen digits: the share of each kind.
+
+    "too few or too many": of another number of words. "order": the right words in another order.
+    "one digit": of as many words, one of them wrong. They need not add up to 1.
+    """
+    strips = unseen_strips(count)
+    said, truth = model.write(strips.images, small.MOST + 1), strips.captions
+    wrong = (said != truth).any(1)
+    said, truth = said[wrong], truth[wrong]
+    as_many = ((said == small.END) == (truth == small.END)).all(1)
+    same_words = (said.sort(1).values == truth.sort(1).values).all(1)
+    kinds = {
+        "too few or too many": ~as_many,
+        "order": as_many & same_words,
+        "one digit": as_many & ((said != truth).sum(1) == 1),
+    }
+    return {name: kind.float().mean().item() if len(kind) else 0.0 for name, kind in kinds.items()}
+
+
 def examples(B: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Handwritten digits from −1 to 1, (B, 1, 8, 8), and what they are."""
     pixels, labels = small.handwriting()
