@@ -83,10 +83,8 @@ def scaling(run: Run) -> Rows:
 
 
 def grading(run: Run) -> Rows:
-    """How long a class took; what was graded rightly (held_out.json) is no row of this table."""
-    if "files" in run:
-        what = f"lab 3, {run['files']} files, {run['workers']} at a time"
-        yield what, [run["seconds"]], None, run["seconds"] / run["files"]
+    what = f"lab 3, {run['files']} files, {run['workers']} at a time"
+    yield what, [run["seconds"]], None, run["seconds"] / run["files"]
 
 
 def leaderboard(run: Run) -> Rows:
