@@ -201,11 +201,11 @@ RIGHT = {
         cured({n: tuple(round(part, 2) for part in row) for n, row in enumerate(ROWS)}),
         dosed(
             {"rate": 0.015, "decay": 0.2, "characters": 6000},
-            {1: 0.81, 3: 0.74, 4: 0.6, 6: 0.66},
+            {1: 0.74, 3: 0.85, 4: 0.72, 6: 0.69},
         ),
         dosed(
             {"rate": 0.01, "decay": 0.01, "characters": 3000},
-            {1: 0.843, 3: 0.776, 4: 0.672, 6: 0.652},
+            {1: 0.759, 3: 0.876, 4: 0.839, 6: 0.667},
         ),
     ],
     "training": [

@@ -158,36 +158,44 @@ def each_of(rows: Numbers, change: Callable[[float], float]) -> Numbers:
     return [[change(value) for value in row] for row in rows]
 
 
+def tasks(t: Texts) -> list[list[Tensor]]:
+    """What a probe may be asked for, on the lines to learn from and on the others: the token before
+    and its control, the label of this token; then this token, and the label of the token before."""
+    number = torch.zeros(1024, dtype=torch.long)
+    number[t.alphabet] = torch.arange(KINDS)
+    this, before = slice(1, None), slice(None, -1)
+    asked = (number, before), (t.labels, this), (number, this), (t.labels, before)
+    return [[of[line][:, part].flatten() for line in (t.train, t.test)] for of, part in asked]
+
+
 def probed(t: Texts) -> dict[str, Numbers]:
     """Right answers of a probe for the token before, of its control, and their difference, on the
     embedding and after each layer."""
-    runs = inside(t.train), inside(t.test)
-    number = torch.zeros(1024, dtype=torch.long)
-    number[t.alphabet] = torch.arange(KINDS)
-    lines = number[t.train], number[t.test]
-    before = [line[:, :-1].flatten() for line in lines]
-    control = [t.labels[line[:, 1:]].flatten() for line in lines]
-    former = [t.labels[line[:, :-1]].flatten() for line in lines]
-    this = [line[:, 1:].flatten() for line in lines]
+    runs, labels = (inside(t.train), inside(t.test)), tasks(t)
     learned, tested, named, turned = [], [], [], []
     for n in range(LAYERS + 1):
         streams = [run.stream[n][:, 1:].flatten(0, 1).double() for run in runs]
-        found = answered(streams, before, control, this, former)
-        learned.append([found[0][0], found[1][0], found[0][0] - found[1][0]])
-        tested.append([found[0][1], found[1][1], found[0][1] - found[1][1]])
-        named.append([found[2][1], found[1][1], found[2][1] - found[1][1]])
-        turned.append([found[0][1], found[3][1], found[0][1] - found[3][1]])
+        found = answered(streams, *labels)
+        learned.append(beside(found[0][0], found[1][0]))
+        tested.append(beside(found[0][1], found[1][1]))
+        named.append(beside(found[2][1], found[1][1]))
+        turned.append(beside(found[0][1], found[3][1]))
     return {
         RIGHT: tested,
         "on-training": learned,
         "control-minus-task": [[task, control, -more] for task, control, more in tested],
         "this-token": named,
         "control-before": turned,
-        "chance": [[task, 1 / KINDS, task - 1 / KINDS] for task, _, _ in tested],
+        "chance": [beside(task, 1 / KINDS) for task, _, _ in tested],
         "order": [[control, task, more] for task, control, more in tested],
         "ratio": [[task, control, task / control] for task, control, _ in tested],
         "next-place": [*tested[1:], tested[-1]],
     }
+
+
+def beside(task: float, control: float) -> list[float]:
+    """What a probe and its control get right, and the difference: the probe's selectivity."""
+    return [task, control, task - control]
 
 
 def answered(streams: Sequence[Tensor], *tasks: Sequence[Tensor]) -> list[list[float]]:

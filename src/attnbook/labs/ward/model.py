@@ -1,6 +1,7 @@
 """The ward's model: a decoder of two blocks, small enough to be trained in half a second.
 
-All numbers are of double precision, so that every machine finds the same ones.
+All numbers are of double precision, and training rounds gradients to a grid: every machine finds
+the same runs.
 """
 
 import math
@@ -35,7 +36,8 @@ def first_weights(seed: int, scale: int | float = 1.0) -> Weights:
     numbers = torch.Generator().manual_seed(seed)
 
     def drawn(*shape: int, by: float = 1.0) -> Tensor:
-        values = torch.randn(*shape, generator=numbers).double()
+        values = torch.randn(*shape, generator=numbers, dtype=torch.float64)
+        values.mul_(2**20).round_().div_(2**20)
         return (values * STD * scale * by).requires_grad_()
 
     found = {"embed": drawn(V, WIDTH), "place": drawn(CONTEXT, WIDTH), "out": drawn(V, WIDTH)}

@@ -16,6 +16,7 @@ from attnbook.labs.ward.model import CONTEXT, Inside, V, Weights, first_weights,
 from attnbook.labs.ward.settings import STEPS, Settings
 
 EVERY, BATCH, CLIP, WINDOWS = 8, 16, 1.0, 32
+GRID = 2.0**-16  # of gradients: far below those that count, far above a processor's last digits
 Found = dict[str, list[float]]
 READINGS = ("loss", "held out", "in use", "gradient", "update", "stream", "entropy", "dead")
 
@@ -94,10 +95,19 @@ def one_step(
     if s.zeroed:
         optimizer.zero_grad()
     loss.backward()
+    for value in w.values():
+        rounded(value.grad)
     size = clip_grad_norm_(w.values(), CLIP).item()
     if math.isfinite(size):
         optimizer.step()
     return loss.item(), size
+
+
+def rounded(gradient: Tensor | None) -> None:
+    """Round to the grid, in place. Processors add up in different orders; over 145 steps of a run
+    that swings, the last of sixteen digits would grow into the second one of its loss."""
+    if gradient is not None:
+        gradient.div_(GRID).round_().mul_(GRID)
 
 
 def matrices(w: Weights) -> list[Tensor]:
