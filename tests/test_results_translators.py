@@ -7,6 +7,7 @@ import torch
 
 from attnbook.book_translator import FOLDER, load, names
 from attnbook.data import pairs
+from attnbook.stored_run import stored_run
 
 
 @pytest.fixture
@@ -42,3 +43,27 @@ def test_a_translator_agrees_with_itself_and_writes_its_weights_down(study):
     assert kept["pieces"].split() == rows
     stored = torch.tensor([[int(n) for n in row.split()] for row in kept["weights"]]) / 1000
     torch.testing.assert_close(stored, weights[0], atol=5.1e-4, rtol=0.0)
+
+
+def test_fifty_sentences_of_two_seeds_are_stored_with_whose_they_are():
+    run = stored_run("translators")
+    assert "Multi30K" in run["attribution"] and "CC BY-NC-SA 4.0" in run["licence"]
+    assert len(run["sentences"]) == 50 and len(run["runs"]) == 2
+    for seed in run["runs"].values():
+        assert seed["alignments"].keys() == run["sentences"].keys()
+        for number, found in seed["alignments"].items():
+            assert len(found["pieces"].split()) == len(found["weights"])
+            read = len(run["sentences"][number].split())
+            for row in found["weights"]:
+                shares = [int(n) for n in row.split()]
+                assert len(shares) == read and abs(sum(shares) - 1000) <= read
+
+
+def test_the_first_seed_is_the_twin_that_is_shipped():
+    run, book = stored_run("translators"), load("translator-attention")
+    first = run["runs"]["translator-attention.seed0"]
+    assert first["test"]["bleu"] == book.card["test"]["bleu"]
+    for number in list(run["sentences"])[:5]:
+        found = first["alignments"][number]
+        written = "".join(run["sentences"][number].split()).replace("▁", " ").strip()
+        assert book.looks(written, beams=1)[1] == found["pieces"].split()
