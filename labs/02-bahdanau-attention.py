@@ -79,7 +79,7 @@ def look_back_cases(numbers):
         filled(numbers, 2, 6),
     )
     scores = normal(numbers, 2, 5), normal(numbers, 3, 4), normal(numbers, 2, 6)
-    far = (50 * scores[2].abs() + 150) * torch.tensor([[1.0], [-1.0]])
+    far = (50 * scores[2].abs() + 210) * torch.tensor([[1.0], [-1.0]])
     far_scores = torch.where(large, far, scores[2])
     rows = normal(numbers, 2, 5) + torch.tensor([[60.0], [-130.0]])
     return [
@@ -180,6 +180,8 @@ def teacher_forced(wrong, target, begin, s, states, mask, *weights):
         steps.append((old if "old-states" in wrong else s, *looked))
     if "last-only" in wrong:
         return steps[-1]
+    if "looked-once" in wrong:
+        return torch.stack([step[0] for step in steps], 1), *steps[-1][1:]
     axis = 0 if "steps-first" in wrong else 1
     return tuple(torch.stack(parts, axis) for parts in zip(*steps, strict=True))
 
@@ -333,6 +335,7 @@ QUESTIONS = {
             "state-lost": "every step starts from the first state; it starts where the last one "
             "ended",
             "old-states": "the states before the steps are returned; return those after",
+            "looked-once": "contexts and weights are those of the last step; all steps' are asked for",
             "last-only": "only the last step is returned; all of them are asked for",
             "steps-first": "the axis of the steps is in front; it is the second, behind that of "
             "the sequences",

@@ -68,6 +68,9 @@ def project(wrong, x, weight, bias):
     if not wrong & {"no-bias", "no-in-bias"}:
         y = y + bias
     parts = list(y.split(y.shape[-1] // 3, -1))
+    if "positions-cut" in wrong:
+        cut = y.shape[-2] // 3
+        parts = [y[..., :cut, :], y[..., cut : 2 * cut, :], y[..., 2 * cut :, :]]
     if "every-third" in wrong:
         parts = [y[..., n::3] for n in range(3)]
     for name, (one, other) in EXCHANGED.items():
@@ -364,6 +367,7 @@ QUESTIONS = {
             "thirds-transposed": "each third of the matrix is used the wrong way round: a row of it "
             "makes one channel",
             "keys-twice": "the values are made with the rows of the keys",
+            "positions-cut": "cut along the positions; q, k and v are parts of the last axis",
             "not-split": "q, k and v are still one tensor; return three",
         },
     ),
@@ -413,6 +417,7 @@ QUESTIONS = {
             "tiled": "the query heads take those of the keys in turn; neighbours belong "
             "together (if H = 4 and G = 2: 0, 0, 1, 1)",
             "divisor": "G and H/G are exchanged where the head of keys for a query head is chosen",
+            "causal": "the future is hidden, whatever the mask says",
             "first-only": "all queries use the first head of keys",
             "values-tiled": "the query heads share the keys as asked, but the values otherwise",
             "keys-tiled": "the query heads share the values as asked, but the keys otherwise",

@@ -205,6 +205,8 @@ def next_distribution(wrong, logits, temperature, p):
         chances = warmed.masked_fill(~here, 0 if "zeros" in wrong else -math.inf).softmax(-1)
     if "not-shared" in wrong:
         chances = warmed.softmax(-1) * here
+    if "ranked-back" in wrong:
+        return chances.gather(-1, which).gather(-1, which)
     return chances.gather(-1, which) if "sorted" in wrong else chances
 
 
@@ -233,7 +235,9 @@ def append_next(wrong, tokens, chances, luck, length):
     if "same-luck" in wrong:
         luck = luck[:1].expand_as(luck)
     line = chances.sort(-1, descending=True).values if "sorted" in wrong else chances
-    new = (line.cumsum(-1) <= luck[:, None]).sum(-1)
+    total = line.cumsum(-1)
+    below = total < luck[:, None] if "border" in wrong else total <= luck[:, None]
+    new = below.sum(-1)
     if "sorted" in wrong:
         new = chances.argsort(-1, descending=True).gather(-1, new[:, None])[:, 0]
     if "not-summed" in wrong:
@@ -258,10 +262,15 @@ def append_next_cases(numbers):
         luck = (whole(numbers, 0, 100, B) + 0.5) / 100
         return whole(numbers, 0, V, B, T), chances / 100, luck, length
 
+    quarters = torch.tensor([[0.0, 1, 2, 1], [2, 0, 1, 1], [1, 1, 1, 1], [0, 0, 3, 1]])
+    borders = torch.tensor([0.0, 0.5, 0.25, 0.0])
     return [
         Case("a full window", one(6, 5, 7, 5), 2),
         Case("a window with room", one(8, 3, 6, 9)),
         Case("more than a window", one(5, 7, 5, 4)),
+        Case(
+            "luck on a border", (whole(numbers, 0, 4, 4, 3), quarters / 4, borders, 5), robust=True
+        ),
     ]
 
 
@@ -376,6 +385,8 @@ QUESTIONS = {
             "ascending": "ordered from unlikely to likely; the likeliest come first",
             "each": "each character's own probability is compared with p; the sum down to it is",
             "not-shared": "what is left does not sum to 1",
+            "ranked-back": "the sorted probabilities are brought back with gather at their order, which "
+            "goes the other way: use scatter, or gather at the argsort of the order",
             "sorted": "the probabilities are sorted; each belongs back in the place of its "
             "character",
             "unplaced": "what is kept was found in sorted order, but is applied to the characters "
@@ -393,6 +404,7 @@ QUESTIONS = {
         append_next_cases,
         {
             "greedy": "the likeliest character is taken, whatever `luck` says",
+            "border": "the first sum that is at least `luck` is taken; it is the first one above it",
             "one-early": "the character just before the right one is taken: count those whose sum "
             "is not above `luck`",
             "one-late": "the character just after the right one is taken",

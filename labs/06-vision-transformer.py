@@ -110,6 +110,7 @@ def encode(wrong, x, gains, in_weight, out_weight, up, down, H):
     thought = hidden @ down.T
     kept = norm(first, 1) if "skip-normed-network" in wrong else first
     last = thought if "no-skip-network" in wrong else kept + thought
+    weights = weights.mean(1) if "heads-averaged" in wrong else weights
     return norm(last, 1) if late else last, scores if "scores" in wrong else weights
 
 
@@ -198,7 +199,11 @@ def looked_at(wrong, weights, rows, columns, size):
     kept = weights[..., :-1] if "own-kept" in wrong else weights[..., 1:]
     row = kept[:, 1:].mean(1) if "mean-rows" in wrong else kept[:, 0]
     row = kept.mean(1) if "all-rows" in wrong else row
-    if "not-divided" not in wrong:
+    if "by-largest" in wrong:
+        row = row / row.amax(-1, keepdim=True)
+    elif "all-pictures" in wrong:
+        row = row / row.sum()
+    elif "not-divided" not in wrong:
         row = row / row.sum(-1, keepdim=True) / (size**2 if "each-pixel" in wrong else 1)
     if "turned" in wrong:
         rows, columns = columns, rows
@@ -289,6 +294,8 @@ QUESTIONS = {
             "wide-scale": "scores divided by √C, the width of a token, not by √D, that of one head",
             "no-out": "what the heads found does not go through `out_weight`",
             "out-turned": "`out_weight` is not transposed; square as it is, it fits either way",
+            "heads-averaged": "the weights returned are the mean over the heads; those of each are "
+            "asked for",
             "scores": "the scores are returned; the weights are what softmax makes of them",
             "no-norm": "the attention reads x as it came in, without a norm",
             "no-norm-network": "the network reads its x without a norm",
@@ -361,6 +368,8 @@ QUESTIONS = {
             "one-head": "only the first head is used; average over the heads",
             "largest": "the largest of the heads is taken; average over them",
             "not-divided": "the weights of the patches do not sum to 1: divide by their sum",
+            "by-largest": "divided by the largest weight; divide by their sum",
+            "all-pictures": "divided by the sum over all pictures; the patches of each sum to 1",
             "each-pixel": "the pixels of a map sum to 1; the weights of the patches should, before "
             "they are enlarged",
             "turned": "rows and columns exchanged when the grid was laid out",

@@ -242,6 +242,8 @@ def route(wrong, logits, active):
         return weights / weights.sum(-2, keepdim=True).clamp(min=1e-9)
     if "not-shared" not in wrong:
         weights = weights / weights.sum(-1, keepdim=True)
+    if "only-chosen" in wrong:
+        return weights.gather(-1, chosen)
     return weights.sort(-1, descending=True).values if "ranked" in wrong else weights
 
 
@@ -446,6 +448,8 @@ QUESTIONS = {
             "raw": "the chosen experts' logits stand for their weights; softmax makes weights of logits",
             "linear": "the logits are divided by their sum; softmax divides exponentials",
             "twice": "softmax is taken twice: the second time of weights, not of logits",
+            "only-chosen": "the weights of the chosen experts alone are returned; each row has a place for "
+            "every expert, 0 for the others",
             "ranked": "the weights stand in the first columns, best first; each belongs in the "
             "column of its expert",
         },

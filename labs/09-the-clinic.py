@@ -26,12 +26,16 @@ def treated(wrong, run):
     return torch.tensor([run, 0.0, 0.0, 0.0])
 
 
+AHEAD = {"mask": 1, "mask-further": 2, "not-itself": -1}  # how far a position sees
+
+
 def outputs(wrong, w, x):
     T = x.shape[1]
     h = w[0][x] + (w[1][:T].detach() if "places-fixed" in wrong else w[1][:T])
     scores = (h @ w[2]) @ (h @ w[3]).mT
     scores = scores if "unscaled" in wrong else scores / math.sqrt(h.shape[-1])
-    seen = torch.ones(T, T).tril(1 if "mask" in wrong else 0) > 0
+    ahead = next((far for name, far in AHEAD.items() if name in wrong), 0)
+    seen = torch.ones(T, T).tril(ahead) > 0
     seen = torch.ones(T, T) > 0 if "no-mask" in wrong else seen
     scores = scores.masked_fill(~seen, -math.inf)
     weights = scores.softmax(-2 if "over-queries" in wrong else -1)
@@ -42,6 +46,8 @@ def outputs(wrong, w, x):
 def batch_loss(wrong, w, batch):
     x, y = batch[:, :-1], batch[:, 1:]
     y = x if "target" in wrong else y
+    if "two-on" in wrong:
+        x, y = batch[:, :-2], batch[:, 2:]
     found = outputs(wrong, w, x)
     if "last" in wrong:
         return F.cross_entropy(found[:, -1], y[:, -1])
@@ -94,6 +100,9 @@ QUESTIONS = {
         training_cases,
         {
             "mask": "a position sees the one after it: the mask is one off",
+            "mask-further": "a position sees the two after it: the mask was moved the wrong way",
+            "not-itself": "a position does not see itself, and the first one sees nothing",
+            "two-on": "a position is compared with the token after the next; its target is the next one",
             "target": "a position is compared with its own token, not with the next one",
             "piled": "gradients of earlier batches are not forgotten",
             "over-queries": "softmax runs over the queries; the weights of each query sum to 1",

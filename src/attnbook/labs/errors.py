@@ -46,6 +46,8 @@ HINTS = {
     "alike, as with `.float()`",
     r"positional argument|unexpected keyword": "the function is called with the arguments that the "
     "question lists, in their order; keep its first line as it was handed out",
+    r"unsupported operand type.*'(tuple|list)'": "what returns several things is used as one: "
+    "take the part that is meant, such as the first with `[0]`",
     r"not subscriptable|cannot unpack|object is not iterable|NoneType": "something that was called "
     "returns nothing or one thing only; is a `return` missing?",
 }

@@ -396,6 +396,10 @@ CHANGES = {
         "mask-ignored": ("scores.masked_fill(~mask, -math.inf)", "scores"),
         "steps-first": ("torch.stack(parts, 1)", "torch.stack(parts)"),
         "last-only": ("torch.stack(parts, 1)", "parts[-1]"),
+        "looked-once": (
+            "tuple(torch.stack(parts, 1) for parts in zip(*steps))",
+            "torch.stack([one[0] for one in steps], 1), c, w",
+        ),
         "context-first": ("[y, c]", "[c, y]"),
         "renew": RENEW,
     },

@@ -308,6 +308,10 @@ IN_GROUPED = {
     "axis": ("s.softmax(-1)", "s.softmax(-2)"),
     "mask-ignored": ("mask is not None", "False"),
     "polarity": ("~mask", "mask"),
+    "causal": (
+        "    if mask is not None:\n        s",
+        "    mask = torch.ones(s.shape[-2:], dtype=torch.bool).tril()\n    if True:\n        s",
+    ),
     "tiled": ("repeat_interleave(share, 1)", "repeat(1, share, 1, 1)"),
     "first-only": ("share = q", "k, v = k[:, :1], v[:, :1]; share = q"),
     "divisor": (
@@ -357,6 +361,9 @@ LINES = {
     "project": {
         "(x @ weight.T).chunk(3, -1)": ["no-bias"],
         "F.linear(x, weight, bias)": ["not-split"],
+        "F.linear(x, weight, bias).tensor_split([(n := x.shape[-2] // 3), 2 * n], -2)": [
+            "positions-cut"
+        ],
         "[F.linear(x, weight, bias)[..., n::3] for n in range(3)]": ["every-third"],
         "[F.linear(x, weight, bias)[..., C * n : C * (n + 1)] for n in (1, 0, 2)]": ["order"],
         "(x @ weight.reshape(C, 3 * C) + bias).chunk(3, -1)": ["transposed"],

@@ -361,6 +361,7 @@ CHANGES = {
             "z.masked_fill(~here, -math.inf).softmax(-1)",
             "z.softmax(-1) * here",
         ),
+        "ranked-back": ("return out", "return out.gather(1, which).gather(1, which)"),
         "sorted": ("return out", "return out.gather(1, which)"),
         "unplaced": ("torch.zeros_like(keep).scatter(-1, which, keep)", "keep"),
         "fetched": ("torch.zeros_like(keep).scatter(-1, which, keep)", "keep.gather(1, which)"),
@@ -377,6 +378,7 @@ CHANGES = {
             "(chances.cumsum(1) <= luck[:, None]).sum(1, ",
             "chances.argmax(1, ",
         ),
+        "border": ("<= luck", "< luck"),
         "one-early": ("keepdim=True)", "keepdim=True) - 1"),
         "one-late": ("keepdim=True)", "keepdim=True) + 1"),
         "not-summed": (

@@ -338,6 +338,7 @@ CHANGES = {
         "no-out": (" @ out_weight.T", ""),
         "out-turned": ("out_weight.T", "out_weight"),
         "scores": ("return out, w", "return out, s"),
+        "heads-averaged": ("return out, w", "return out, w.mean(1)"),
         "no-norm": ("y = F.layer_norm(x, (C,), gains[0])", "y = x"),
         "no-norm-network": ("y = F.layer_norm(z, (C,), gains[1])", "y = z"),
         "skip-normed": ("y = F.layer_norm(x", "y = x = F.layer_norm(x"),
@@ -390,6 +391,8 @@ CHANGES = {
         "one-head": ("weights.mean(1)", "weights[:, 0]"),
         "largest": ("weights.mean(1)", "weights.max(1).values"),
         "not-divided": (" / row.sum(-1, keepdim=True)", ""),
+        "by-largest": ("row.sum(-1, keepdim=True)", "row.amax(-1, keepdim=True)"),
+        "all-pictures": ("row.sum(-1, keepdim=True)", "row.sum()"),
         "turned": ("grid = row", "rows, columns = columns, rows; grid = row"),
         "tiled": (
             "grid.repeat_interleave(size, 1).repeat_interleave(size, 2)",

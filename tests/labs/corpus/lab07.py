@@ -375,6 +375,7 @@ CHANGES = {
             "(w := logits * here) / w.sum(-1, keepdim=True)",
         ),
         "twice": ("    values", "    logits = logits.softmax(-1)\n    values"),
+        "only-chosen": ("logits.masked_fill(~here, -math.inf).softmax(-1)", "values.softmax(-1)"),
         "ranked": (
             "logits.masked_fill(~here, -math.inf).softmax(-1)",
             "F.pad(values.softmax(-1), (0, logits.shape[1] - active))",

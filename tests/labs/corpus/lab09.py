@@ -128,6 +128,9 @@ def trained(changes):
 
 FALSE = {
     "mask": ("tril() > 0", "tril(1) > 0"),
+    "mask-further": ("tril() > 0", "tril(2) > 0"),
+    "not-itself": ("tril() > 0", "tril(-1) > 0"),
+    "two-on": ("batch[:, :-1], batch[:, 1:]", "batch[:, :-2], batch[:, 2:]"),
     "target": ("batch[:, 1:]", "batch[:, :-1]"),
     "piled": ("            w.grad = None\n", "            pass\n"),
     "over-queries": ("softmax(dim=-1)", "softmax(dim=-2)"),
