@@ -162,10 +162,10 @@ def tasks(t: Texts) -> list[list[Tensor]]:
     """What a probe may be asked for, on the lines to learn from and on the others: the token before
     and its control, the label of this token; then this token, and the label of the token before."""
     number = torch.zeros(1024, dtype=torch.long)
-    number[t.alphabet] = torch.arange(KINDS)
-    this, before = slice(1, None), slice(None, -1)
-    asked = (number, before), (t.labels, this), (number, this), (t.labels, before)
-    return [[of[line][:, part].flatten() for line in (t.train, t.test)] for of, part in asked]
+    number[t.alphabet] = own = torch.arange(KINDS)
+    lines, this, before = (number[t.train], number[t.test]), slice(1, None), slice(None, -1)
+    asked = (own, before), (t.labels, this), (own, this), (t.labels, before)
+    return [[of[line[:, part]].flatten() for line in lines] for of, part in asked]
 
 
 def probed(t: Texts) -> dict[str, Numbers]:
