@@ -96,14 +96,14 @@ def one_step(
         optimizer.zero_grad()
     loss.backward()
     for value in w.values():
-        rounded(value.grad)
+        to_grid(value.grad)
     size = clip_grad_norm_(w.values(), CLIP).item()
     if math.isfinite(size):
         optimizer.step()
     return loss.item(), size
 
 
-def rounded(gradient: Tensor | None) -> None:
+def to_grid(gradient: Tensor | None) -> None:
     """Round to the grid, in place. Processors add up in different orders; over 145 steps of a run
     that swings, the last of sixteen digits would grow into the second one of its loss."""
     if gradient is not None:
