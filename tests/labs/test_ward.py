@@ -1,6 +1,9 @@
 """Lab 9: eight runs that only one student has, what ails them, and how the answers are judged."""
 
 import ast
+import os
+import subprocess
+import sys
 from collections import Counter
 
 import numpy as np
@@ -219,3 +222,19 @@ def test_a_setting_has_the_number_of_its_place(root):
         assert numbers[name.upper().replace("-", "_")] == NAMES.index(name)
     for name in settings.NAMES:
         assert numbers[name.upper()] == settings.NAMES.index(name)
+
+
+def test_other_processors_train_the_same_runs():
+    """A run that swings, by the oldest and the newest instruction set of this processor."""
+    program = "from attnbook.labs.ward.settings import Settings, changed\n"
+    program += "from attnbook.labs.ward.training import in_use\n"
+    program += "print(in_use(changed(Settings(), 'rate', 0.2), 4))"
+    old = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE"}
+    new = {name: value for name, value in os.environ.items() if name not in old}
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True
+        ).stdout
+        for env in (new, new | old)
+    ]
+    assert float(found[0]) == pytest.approx(float(found[1]), abs=1e-9)
