@@ -64,7 +64,7 @@ def test_each_draws_with_its_own_dice_whoever_else_runs():
         assert one.tokens == other.tokens
 
 
-def test_a_stop_token_ends_a_request_and_its_place_is_taken_in_the_next_step():
+def test_a_stop_token_ends_a_request_and_its_slot_is_taken_in_the_next_step():
     engine = Engine(MODEL, Pages(50, 4), most=1)
     first, second = Request([1, 2], 40), Request([3], 2)
     end = alone(Request([1, 2], 40, written=[0] * 40))[4]

@@ -1,4 +1,4 @@
-"""Serving: which request has which place in a batch, and which page of the cache is whose."""
+"""Serving: which request has which slot in a batch, and which page of the cache is whose."""
 
 from collections.abc import Sequence
 
@@ -10,22 +10,22 @@ ROLES = ("query", "key", "value", "weight", "output", "position")
 Row = list[int | None]
 
 
-def one_by_one(lengths: Sequence[int], places: int) -> list[Row]:
-    """Who has which place in each step if a batch ends when its longest request does."""
-    rows: list[Row] = [[] for _ in range(places)]
-    for first in range(0, len(lengths), places):
-        batch = range(first, min(first + places, len(lengths)))
+def one_by_one(lengths: Sequence[int], slots: int) -> list[Row]:
+    """Who has which slot in each step if a batch ends when its longest request does."""
+    rows: list[Row] = [[] for _ in range(slots)]
+    for first in range(0, len(lengths), slots):
+        batch = range(first, min(first + slots, len(lengths)))
         longest = max(lengths[i] for i in batch)
-        for place, row in enumerate(rows):
-            i = first + place
+        for slot, row in enumerate(rows):
+            i = first + slot
             mine = lengths[i] if i in batch else 0
             row += [i] * mine + [None] * (longest - mine)
     return rows
 
 
-def changing(lengths: Sequence[int], places: int) -> list[Row]:
-    """The same if whoever waits takes a place as soon as it is free."""
-    rows: list[Row] = [[] for _ in range(places)]
+def changing(lengths: Sequence[int], slots: int) -> list[Row]:
+    """The same if whoever waits takes a slot as soon as it is free."""
+    rows: list[Row] = [[] for _ in range(slots)]
     for i, length in enumerate(lengths):
         row = min(rows, key=len)
         row += [i] * length
@@ -33,14 +33,14 @@ def changing(lengths: Sequence[int], places: int) -> list[Row]:
     return [row + [None] * (longest - len(row)) for row in rows]
 
 
-def two_batches(lengths: Sequence[int] = (7, 2, 3, 5, 2, 4), places: int = 3) -> Drawing:
+def two_batches(lengths: Sequence[int] = (7, 2, 3, 5, 2, 4), slots: int = 3) -> Drawing:
     """Static against continuous batching. Yu et al. 2022 (Orca), section 3.1."""
-    if not 2 <= places <= 4 or not places < len(lengths) <= 6 or not 1 <= min(lengths):
+    if not 2 <= slots <= 4 or not slots < len(lengths) <= 6 or not 1 <= min(lengths):
         raise ValueError(
-            f"2 to 4 places and up to 6 requests of 1 token or more, more than places, fit; got "
-            f"{places} and {list(lengths)}"
+            f"2 to 4 slots and up to 6 requests of 1 token or more, more than slots, fit; got "
+            f"{slots} and {list(lengths)}"
         )
-    tables = one_by_one(lengths, places), changing(lengths, places)
+    tables = one_by_one(lengths, slots), changing(lengths, slots)
     steps = [len(table[0]) for table in tables]
     if steps[0] > 13:
         raise ValueError(f"13 steps fit; got {steps[0]}")
@@ -48,32 +48,32 @@ def two_batches(lengths: Sequence[int] = (7, 2, 3, 5, 2, 4), places: int = 3) ->
     told = ", ".join(f"{name} {n}" for name, n in zip(names, lengths, strict=True))
     idle = [sum(one is None for row in table for one in row) for table in tables]
     desc = (
-        f"{len(lengths)} requests that write {told} tokens, in a batch with {places} places; a "
+        f"{len(lengths)} requests that write {told} tokens, in a batch with {slots} slots; a "
         f"column is a step. Above, a new batch begins when all of the last one have ended: "
-        f"{steps[0]} steps, {idle[0]} places stand empty (hatched). Below, whoever waits takes the "
-        f"place that is free: {steps[1]} steps, {idle[1]} empty."
+        f"{steps[0]} steps, {idle[0]} slots stand empty (hatched). Below, whoever waits takes the "
+        f"slot that is free: {steps[1]} steps, {idle[1]} empty."
     )
-    pens = Pen(720, 100 + 64 * places), Pen(360, 100 + 56 * places)
+    pens = Pen(720, 100 + 64 * slots), Pen(360, 100 + 56 * slots)
     for pen, cell, left in ((pens[0], (42, 30), 130), (pens[1], (25, 26), 22)):
         y = 0.0
         for name, title, table in zip(("static", "continuous"), TITLES, tables, strict=True):
             schedule(pen, (left, y), cell, title, table)
             pen.tables[name] = [["·" if i is None else names[i] for i in row] for row in table]
-            y += 50 + places * (cell[1] + 2)
+            y += 50 + slots * (cell[1] + 2)
     return Drawing(*pens, "A batch that ends together, and one that changes", desc)
 
 
-TITLES = ("static: all wait for the longest", "continuous: no place waits")
+TITLES = ("static: all wait for the longest", "continuous: no slot waits")
 
 
 def schedule(pen: Pen, corner: Point, cell: Point, title: str, table: list[Row]) -> None:
-    """Places down, steps to the right."""
+    """Slots down, steps to the right."""
     (x, y), (width, height) = corner, cell
     pen.text(x, y + 20, f"{title}, {len(table[0])} steps", "s b l")
     for n, row in enumerate(table):
         top = y + 32 + n * (height + 2)
         if pen.width > 500:
-            pen.text(x - 12, top + height / 2 + 5, f"place {n + 1}", "s muted f e")
+            pen.text(x - 12, top + height / 2 + 5, f"slot {n + 1}", "s muted f e")
         for step, i in enumerate(row):
             at = x + step * width
             if i is None:
@@ -115,7 +115,7 @@ def shared_pages(texts: Sequence[str] = TEXTS, size: int = 4, count: int = 6) ->
         f"tables name the pages {listed(tables[0].pages)} and {listed(tables[1].pages)}. The pages "
         f"{listed(both)} stand in both tables: the texts begin alike, so their keys and values are "
         f"stored once. {pages.used} of {count} pages are used; only the last page of each sequence "
-        "can have empty places."
+        "can have empty slots."
     )
     wide, tall = Pen(720, 44 + 40 * count), Pen(360, 138 + 40 * count)
     memory(wide, (330, 34), (88, 32), content, tables)

@@ -87,7 +87,7 @@ class Engine:
         return got
 
     def admit(self) -> None:
-        """Let in who waits, as long as there is a place and pages for the prompt."""
+        """Let in who waits, as long as there is a slot and pages for the prompt."""
         while self.waiting and len(self.running) < self.most:
             request = self.waiting[0]
             table = self.pages.begin(request.tokens)
