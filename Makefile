@@ -86,13 +86,14 @@ test-machines: env-test ## notebooks as other processors and thread counts would
 notebooks: env-test ## run notebooks and store their outputs (one: NOTEBOOK=book/01-….ipynb)
 	@$(RUN) tools/execute.py $(NOTEBOOK)
 
-bench: env-test ## every side-by-side table, measured anew (some 20 minutes; NANOGPT=clone of nanoGPT)
+bench: env-test ## every side-by-side table, measured anew (half an hour; NANOGPT=clone of nanoGPT)
 	@for name in attention block models; do $(RUN) benchmarks/$$name.py; done
 	@rm -rf _build/bench; mkdir -p _build/bench
 	@$(RUN) results/speedrun.py --seeds 0 --out _build/bench
 	@if [ -n "$(NANOGPT)" ]; then $(RUN) results/speedrun.py --nanogpt "$(NANOGPT)" --out _build/bench; \
 	    else echo "nanoGPT's own run: NANOGPT=path/to/its/clone"; fi
 	@$(RUN) results/fast.py speed/ --out _build/bench/fast.json
+	@$(RUN) benchmarks/decoding.py --out _build/bench/decoding.json
 	@$(RUN) benchmarks/tables.py _build/bench
 
 gpu: export ATTNBOOK_DEVICE = cuda

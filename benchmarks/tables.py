@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import mean
 
 ROOT = Path(__file__).resolve().parents[1]
-FAST = "src/attnbook/runs/fast.json"
+FAST, BESIDE = "src/attnbook/runs/fast.json", "src/attnbook/runs/decoding.json"
 SIZE = ("B", "T", "width", "depth", "heads", "D", "norm", "causal")
 
 
@@ -26,6 +26,22 @@ def lines(case: dict) -> list[str]:
         f"  {case[name]['quartiles'][0]:.2f}–{case[name]['quartiles'][1]:.2f}  {size}"
         for name in rivals
     ]
+
+
+def beside_generate(path: Path) -> list[str]:
+    """A line per way to write: milliseconds a step, and the speed beside transformers' own."""
+    stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"cases": []}
+    found = ["\nwriting, beside transformers' generate"]
+    found += [
+        f"{'model':20} {'texts':>5} {'threads':>7}  {'way':28} {'ms a step':>10} {'speed':>6}"
+    ]
+    for case in stored["cases"]:
+        size = f"{case['model']:20} {case['B']:5} {case['threads']:7}"
+        found += [
+            f"{size}  {name:28} {way['ms a step']:10.2f} {way['ratio']:6.2f}"
+            for name, way in case["ways"].items()
+        ]
+    return found
 
 
 def speed_run(folder: Path) -> list[str]:
@@ -77,6 +93,7 @@ def main() -> None:
             print("\n".join(lines(case)))
     print("\n".join(speed_run(folder or ROOT / "results/speedrun")))
     print("\n".join(decoding(folder / "fast.json" if folder else ROOT / FAST)))
+    print("\n".join(beside_generate(folder / "decoding.json" if folder else ROOT / BESIDE)))
 
 
 if __name__ == "__main__":

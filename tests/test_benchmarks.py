@@ -1,5 +1,6 @@
 """The benchmarks compare equals; and a block of ours costs no more than torch's layer."""
 
+import json
 import sys
 
 import pytest
@@ -61,6 +62,18 @@ def test_a_block_costs_no_more_than_torchs_layer(causal, load):
     assert found["torch"]["ratio"] < 1.25
 
 
+def spoil(module, monkeypatch):
+    """From now on our copies of their models have an error: a gain of zeros."""
+    made = module.from_theirs
+
+    def spoiled(theirs):
+        ours = made(theirs)
+        torch.nn.init.zeros_(ours.body.norm.gain)
+        return ours
+
+    monkeypatch.setattr(module, "from_theirs", spoiled)
+
+
 @pytest.fixture
 def models(load, monkeypatch):
     """The comparison of whole models, at a size that takes no time."""
@@ -75,14 +88,7 @@ def test_models_compute_and_write_the_same_or_nothing_is_measured(name, models, 
     cases = list(models.RIVALS[name](budget=0))
     assert [case["what"] for case in cases] == ["training step"] * 2 + ["4 tokens written"] * 2
     assert all(case[name]["ratio"] > 0 for case in cases)
-    load = models.from_theirs
-
-    def spoiled(theirs):
-        ours = load(theirs)
-        torch.nn.init.zeros_(ours.body.norm.gain)
-        return ours
-
-    monkeypatch.setattr(models, "from_theirs", spoiled)
+    spoil(models, monkeypatch)
     with pytest.raises(AssertionError, match="not close"):
         next(models.RIVALS[name](budget=0))
 
@@ -97,6 +103,35 @@ def test_nanogpts_block_and_model_compute_the_same(models, monkeypatch):
     monkeypatch.setattr(models, "copy", lambda theirs, ours: None)
     with pytest.raises(AssertionError, match="not close"):
         next(models.of_nanogpt(budget=0))
+
+
+@pytest.fixture
+def decoding(load, monkeypatch):
+    """The comparison of ways to write, at a size that takes no time, with no compiler."""
+    module = load("decoding")
+    monkeypatch.setattr(module, "MODELS", {"tiny": (11, 32, 2, 2, 64)})
+    monkeypatch.setattr(module, "MORE", 4)
+    monkeypatch.setattr(torch, "compile", lambda model, *given, **named: model)
+    return module
+
+
+def test_every_way_writes_the_same_text_or_nothing_is_measured(
+    decoding, load, monkeypatch, tmp_path
+):
+    case = decoding.measure("tiny", B=2, threads=1, rounds=3)
+    ways = case["ways"]
+    assert list(ways) == [
+        *("transformers", "transformers, compiled", "transformers, 8 bits"),
+        *("attnbook", "attnbook, compiled", "attnbook, compiled, 8 bits"),
+    ]
+    assert ways["transformers"]["ratio"] == 1 and all(len(way["all"]) == 3 for way in ways.values())
+    assert ways["attnbook, compiled"]["same tokens"] == 1
+    assert ways["attnbook, compiled, 8 bits"]["same tokens"] > 0.5
+    (tmp_path / "decoding.json").write_text(json.dumps({"cases": [case]}))
+    assert len(load("tables").beside_generate(tmp_path / "decoding.json")) == 2 + len(ways)
+    spoil(decoding, monkeypatch)
+    with pytest.raises(AssertionError, match="attnbook: different tokens are written"):
+        decoding.measure("tiny", B=2, threads=1, rounds=1)
 
 
 def test_a_rival_that_is_not_installed_is_said(models, monkeypatch):

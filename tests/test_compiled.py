@@ -34,6 +34,7 @@ with without_checks():
     from attnbook.norms import LayerNorm
     from attnbook.positions import Alibi, Sinusoidal
     from attnbook.projection import Projection
+    from attnbook.quantise import int4_kernel, int8_kernel, quantised
     from attnbook.recipes import bert, gpt2, llama, mixtral, vaswani_2017, vit
     from attnbook.recurrence.gated_delta import GatedDelta
     from attnbook.rotary import Rotary
@@ -216,6 +217,23 @@ def test_a_step_of_generation_compiles_once(name):
         read += [step(TOKENS[:, t : t + 1], caches) for t in range(2, T)]
         assert_close(torch.cat(read, 1), model(TOKENS), atol=1e-5, rtol=1e-5)
     assert len(count) == 1
+
+
+@pytest.mark.slow  # it runs the compiler of C++
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("bits", "group", "product"), [(8, None, int8_kernel), (4, 32, int4_kernel)]
+)
+def test_a_step_in_few_bits_is_compiled_to_machine_code(bits, group, product):
+    torch.manual_seed(0)
+    large = llama(V=32, width=32, depth=2, heads=2, hidden=64).eval()
+    few = quantised(large, bits, group, product=product)
+    step, fixed, plain = torch.compile(few, fullgraph=True), few.caches(room=7), few.caches()
+    with torch.no_grad():
+        assert_close(few(TOKENS[:, :2], fixed), few(TOKENS[:, :2], plain))
+        for t in range(2, T):
+            new = TOKENS[:, t : t + 1]
+            assert_close(step(new, fixed), few(new, plain), atol=0.02, rtol=0.02)  # in 16 bits
 
 
 class Twice(nn.Module):

@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BETWEEN = re.compile(r"(?<=<!-- numbers -->\n).*?(?=<!-- /numbers -->)", re.DOTALL)
 RUNS, RESULTS = "src/attnbook/runs", "results"
 FAST, LADDER, BESIDE = f"{RUNS}/fast.json", f"{RUNS}/speedrun.json", "benchmarks/models.json"
+DECODING = f"{RUNS}/decoding.json"
 WEIGHTS = "src/attnbook/weights"
 MODEL = f"{WEIGHTS}/book-lm/card.json"
 TWINS = {"attention": "with attention", "vector": "with one vector"}
@@ -67,8 +68,25 @@ def written() -> list[str]:
     return [f"[tokens a second, same weights]({FAST})", ours, "the plain cache: 1"]
 
 
-def ratios(ways: dict[str, Any]) -> list[tuple[float, str]]:
-    return [(way["ratio"], name) for name, way in ways.items() if "ratio" in way]
+def generated() -> list[str]:
+    """Our fastest way to write one text on one thread, beside `generate` of transformers."""
+    cases = [case for case in stored(DECODING)["cases"] if case["B"] == case["threads"] == 1]
+    found = [(case["model"], max(ratios(case["ways"], "attnbook"))) for case in cases]
+    rival = [(case["model"], max(ratios(case["ways"], "transformers"))) for case in cases]
+    ours, theirs = (
+        "; ".join(f"{model}: {ratio:.1f} × ({way})" for model, (ratio, way) in ways)
+        for ways in (found, rival)
+    )
+    beside = f"its plain `generate`: 1; its fastest: {theirs}"
+    return [f"[tokens a second beside transformers, same weights]({DECODING})", ours, beside]
+
+
+def ratios(ways: dict[str, Any], whose: str = "") -> list[tuple[float, str]]:
+    return [
+        (way["ratio"], name.removeprefix(f"{whose}, "))
+        for name, way in ways.items()
+        if "ratio" in way and name.startswith(whose)
+    ]
 
 
 def steps() -> list[str]:
@@ -83,7 +101,7 @@ def steps() -> list[str]:
 
 def table() -> str:
     rows = [["what", "measured, one CPU thread", "beside"], ["---"] * 3]
-    rows += [trained(), model(), translated(), written(), steps()]
+    rows += [trained(), model(), translated(), written(), generated(), steps()]
     return "\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows) + "\n"
 
 
