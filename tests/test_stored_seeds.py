@@ -19,7 +19,9 @@ def pages(root):
     """The pages that call `over_seeds`, with the names that they ask for."""
     found = {}
     for path in sorted(root.glob("book/*.ipynb")):
-        names = re.findall(r'over_seeds\(\s*\\"([^"\\]+)', path.read_text("utf-8"))
+        cells = nbformat.read(path, nbformat.NO_CONVERT).cells
+        code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+        names = re.findall(r'over_seeds\(\s*"([^"]+)', code)
         if names:
             found[path] = names
     return found
