@@ -123,7 +123,7 @@ def run_grade(options: argparse.Namespace) -> None:
         f"{len(rows)} rows in {out}; the class on one page in {out.with_suffix('.html')}; ", end=""
     )
     print(f"feedback and other tables in {place}/")
-    tell(rows, place, sum(bool(points) for _, _, points, *_ in others), absent)
+    tell(rows, place, [str(file) for file, _, points, *_ in others if points], absent)
 
 
 def walls(as_root: bool) -> str | None:
@@ -136,11 +136,11 @@ def walls(as_root: bool) -> str | None:
     return program
 
 
-def tell(rows: Sequence[Row], place: Path, strange: int, absent: roster.Absent) -> None:
+def tell(rows: Sequence[Row], place: Path, strange: Sequence[str], absent: roster.Absent) -> None:
     """What a lecturer should look at after a grading."""
     look = sum(row.status in ("review", "incomplete", "error") for row in rows)
     if look:
-        print(f"{look} of them deserve a look: see the columns status, reason and review")
+        print(f"{look} of them to look at: see the columns status, reason and review")
     none = sum(row.status in NO_NOTEBOOK for row in rows)
     if none:
         print(f"{none} files could not be read as a notebook: see the column reason")
@@ -148,7 +148,8 @@ def tell(rows: Sequence[Row], place: Path, strange: int, absent: roster.Absent) 
     if to_read:
         print(f"{to_read} have written answers to read: see {place}/written.csv")
     if strange:
-        print(f"{strange} points in {place}/ (written.csv, by-hand.csv) belong to no file here")
+        where = f"{place}/written.csv or by-hand.csv"
+        print(f"points in {where} belong to no file here: {', '.join(sorted(set(strange)))}")
     if any(row.late and not row.percent for row in rows):
         print("some files are late, which costs nothing: see --late and the column late")
     if absent.nothing:

@@ -9,6 +9,7 @@ import zipfile
 import pytest
 
 from attnbook.labs.grading import by_hand, formats, report, roster, submissions
+from attnbook.labs.grading.heirs import heirs
 from attnbook.labs.grading.row import Answer, Row
 from attnbook.labs.grading.submissions import Owner, Submission
 from attnbook.labs.inside import cells
@@ -74,6 +75,16 @@ def test_notebooks_in_a_zip_of_one_s_own_are_found(tmp_path):
     assert "a zip without a notebook" in formats.why_none(found["only.zip"].content)
 
 
+def test_a_zip_in_a_zip_is_opened_and_one_in_that_is_not(tmp_path):
+    twice = zipped(handinDOTzip=zipped(lab__aDOTipynb=NOTEBOOK))
+    (tmp_path / "x_9_12345_b.zip").write_bytes(twice)
+    (tmp_path / "y_8_12346_c.zip").write_bytes(zipped(mineDOTzip=twice))
+    mine, other = submissions.collect(tmp_path)
+    assert mine.file == "x_9_12345_b.zip/handin.zip/lab/a.ipynb" and mine.content == NOTEBOOK
+    assert mine.owner == Owner("x", "9")
+    assert "a zip without a notebook" in formats.why_none(other.content)
+
+
 SCRIPTS = {
     "Colab": (
         '# -*- coding: utf-8 -*-\n"""lab\n\nmade by Colab\n"""\n\n# !pip install x\nimport torch'
@@ -127,8 +138,8 @@ def test_what_cannot_be_read_is_said_in_plain_words(raw, words):
 def class_of_two(lab, tmp_path):
     """Two files of a class, reported with what a day late costs."""
 
-    def again(percent=0, raw=b"first"):
-        files = ["ada_LATE_101_98765_a.ipynb", "bob_102_98766_b.ipynb"]
+    def again(percent=0, raw=b"first", ada="ada_LATE_101_98765_a.ipynb"):
+        files = [ada, "bob_102_98766_b.ipynb"]
         given = [Submission(file, raw) for file in files]
         found = [row_of(lab, file, 1, mistakes=["unscaled"]) for file in files]
         for row in found:
@@ -163,6 +174,42 @@ def test_points_set_by_hand_survive_and_a_new_file_is_pointed_out(class_of_two):
     (_, bob), _ = again(raw=b"second")
     assert bob["scores"] == "2" and "set by hand for an earlier file" in bob["review"]
     assert rows_of(table)[1]["file"] == "nobody.ipynb"
+
+
+def test_decisions_and_points_go_along_when_the_platform_names_the_file_anew(class_of_two):
+    again, table = class_of_two
+    again()
+    old, new = "ada_LATE_101_98765_a.ipynb", "ada_LATE_101_99001_a-1.ipynb"
+    answers = table.with_name("written.csv")
+    answers.write_text(answers.read_text().replace(f"{old},scale,,", f"{old},scale,1.5,"))
+    lines = f"{old},scores,2,the idea is right\n{old},late,3,\n"
+    table.write_text(f"file,question,points,why\n{lines}")
+    assert again()[0][0]["scores"] == "2"
+    (ada, _), strange = again(ada=new)
+    assert (ada["file"], ada["scores"], ada["scale"], ada["late"]) == (new, "2", "1.5", "3")
+    assert not strange and "scores: set by hand for an earlier file" in ada["review"]
+    assert "without that line it has 1;" in ada["review"] and "earlier answer" not in ada["review"]
+    assert [line["file"] for line in rows_of(table)] == [new, new]
+    table.write_text(f"file,question,points,why\n{new},scores,0,\n{lines}")
+    (ada, _), strange = again(ada=new)
+    assert ada["scores"] == "0" and ada["late"] == "3" and strange == [[old, "", "by hand"]]
+
+
+def test_of_whom_there_are_two_files_no_decision_is_moved():
+    files = ["x_9_12345_a.ipynb", "x_9_12346_b.ipynb", "y_8_12347_c.ipynb", "z.ipynb"]
+    given = [Submission(file, b"") for file in files]
+    heir = heirs(given, [Row(file) for file in files])
+    assert heir("x_9_11111_a.ipynb") is None and heir("y_8_12347_c.ipynb") is None
+    assert heir("y_8_11111_a.ipynb") == files[2] and heir("w.ipynb") is None
+
+
+def test_a_flag_goes_once_a_person_has_decided_about_the_question(lab):
+    row = row_of(lab, "a.ipynb", 2)
+    row.look_at(["scores: uses torch's softmax", "softmax: uses torch's softmax"])
+    row.settled("scores")
+    assert row.status == "review" and row.review == ["softmax: uses torch's softmax"]
+    row.settled("softmax")
+    assert row.status == "graded" and len(row.notes) == 2
 
 
 @pytest.mark.parametrize(

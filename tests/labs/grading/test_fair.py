@@ -7,6 +7,7 @@ import pytest
 
 from attnbook.labs import source
 from attnbook.labs.grading import follow
+from attnbook.labs.grading.row import Answer
 from attnbook.labs.inside import cells
 from attnbook.labs.inside.answer import right_ones
 from attnbook.labs.inside.dependencies import reached
@@ -169,3 +170,15 @@ def test_nobody_finds_an_answer_in_the_process_of_another_question():
     blame = {"attend": ["scores"], "reverse": ["attend"], "other": ["scores"]}
     groups = list(follow.rounds(blame))
     assert groups == [["attend", "other"], ["reverse"]]
+
+
+@pytest.mark.parametrize(
+    "called,words",
+    [
+        (["scores"], "a right version of scores, which it calls and which is wrong."),
+        (["a", "b", "c"], "of a, b and c, which it calls and not all of which are right."),
+    ],
+)
+def test_following_through_names_what_was_put_right(called, words):
+    text = follow.credited(Answer(0, ""), Answer(2, "right"), called, 2).text
+    assert text.startswith("right, with a right version of") and text.endswith(words)

@@ -113,6 +113,14 @@ def test_of_several_files_the_best_is_passed_on(lab, tmp_path):
     assert "001-Ada_101_assignsubmission_file__b.ipynb.html" in pages  # as Moodle takes it back
 
 
+def test_the_page_of_a_file_that_is_no_notebook_says_so_once(lab, tmp_path):
+    row = Row("a.pdf", status="not a notebook", reason="it is a PDF.")
+    row.questions = {asked.name: Answer(0, row.reason) for asked in lab.asked}
+    report.write(lab, [submissions.Submission("a.pdf", b"")], [row], tmp_path / "grades.csv")
+    page = next((tmp_path / "grades" / "feedback").iterdir()).read_text(encoding="utf-8")
+    assert page.count("it is a PDF.") == 1 and "0 of 20 points" in page
+
+
 def test_names_in_no_known_encoding_or_too_long_are_no_obstacle(lab, tmp_path):
     names = ["J\udcf6rg.ipynb", "作" * 80 + ".ipynb", "d" * 200 + "/" + "e" * 200, "two\nlines"]
     found = [Row(name, questions=nothing(lab)) for name in names]

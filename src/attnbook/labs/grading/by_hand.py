@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from attnbook.labs.grading import written
-from attnbook.labs.grading.row import Answer, Row
+from attnbook.labs.grading.heirs import Heir
+from attnbook.labs.grading.row import BY_HAND, Answer, Row
 from attnbook.labs.grading.submissions import Submission
 from attnbook.labs.source import Lab
 
@@ -18,49 +19,63 @@ LATE = "late"
 
 
 def take_over(
-    lab: Lab, submissions: Sequence[Submission], rows: Sequence[Row], path: Path
+    lab: Lab, submissions: Sequence[Submission], rows: Sequence[Row], path: Path, heir: Heir
 ) -> tuple[list[str], str]:
     """Set what the table says; the files it names that are not here, and the table anew.
 
-    Anew it has the version of each file for the next run. A ValueError names a line that is no
-    decision.
+    Anew it has the version of each file for the next run, and for a file that is not here its
+    `heir`. A ValueError names a line that is no decision.
     """
     lines = [line for _, line in written.lines(path, NEEDED)] if path.exists() else []
     lines = [line for line in lines if any(line[name].strip() for name in NEEDED)]
     by_file = {written.safe(row.file): n for n, row in enumerate(rows)}
+    moved(lines, heir)
     strange = []
     for line in lines:
         number = by_file.get(line["file"], by_file.get(line["file"].strip()))
         if number is None:
             strange.append(line["file"])
             continue
-        decide(lab, rows[number], line, path)
+        instead = decide(lab, rows[number], line, path)
         version = submissions[number].key[:8]
-        line.setdefault(COLUMNS[-1], "")
         if line[COLUMNS[-1]] not in ("", version):
-            reason = f"{line['question']}: set by hand for an earlier file, see {path.name}"
-            rows[number].look_at([reason])
+            reason = f"{line['question']}: {BY_HAND} for an earlier file, see {path.name}"
+            rows[number].look_at([reason + instead])
         line[COLUMNS[-1]] = line[COLUMNS[-1]] or version
-    return strange, written.table(COLUMNS, [[line.get(n, "") for n in COLUMNS] for line in lines])
+    return strange, written.table(COLUMNS, [[line[n] for n in COLUMNS] for line in lines])
 
 
-def decide(lab: Lab, row: Row, line: written.Line, path: Path) -> None:
-    """Set one question's points, or the days that a file is late."""
+def moved(lines: Sequence[written.Line], heir: Heir) -> None:
+    """Let what was decided about a file that is not here hold for its heir."""
+    there = {(line["file"].strip(), line["question"].strip()) for line in lines}
+    for line in lines:
+        line.setdefault(COLUMNS[-1], "")
+        new = heir(line["file"].strip())
+        if new is not None and (written.safe(new), line["question"].strip()) not in there:
+            line["file"] = written.safe(new)
+            line[COLUMNS[-1]] = line[COLUMNS[-1]] or "earlier"
+
+
+def decide(lab: Lab, row: Row, line: written.Line, path: Path) -> str:
+    """Set one question's points, or the days that a file is late; what it would be without."""
     name, why = line["question"].strip(), line["why"].strip()
     if name == LATE:
         if not re.fullmatch(r"\d{1,3}", line["points"].strip()):
             raise ValueError(f"{path}: {row.file}, late: {line['points']!r} is no number of days")
         row.late = int(line["points"])
-        return
+        return ""
     asked = {question.name: question for question in lab.asked}
     asked |= {str(question.number): question for question in lab.asked}
     if name not in asked:
         names = ", ".join([*(question.name for question in lab.asked), LATE])
         raise ValueError(f"{path}: {row.file}: there is no question {name!r}; there are {names}")
     points = written.points_in(line, asked[name].points, path)
+    before = row.questions[asked[name].name].points
     if points is not None:
-        said = f"set by hand{f': {why}' if why else ''}."
+        said = f"{BY_HAND}{f': {why}' if why else ''}."
         row.questions[asked[name].name] = Answer(points, said)
+        row.settled(asked[name].name)
+    return "" if before is None else f"; without that line it has {before:g}"
 
 
 def days_late(submissions: Iterable[Submission], rows: Iterable[Row], percent: int) -> None:

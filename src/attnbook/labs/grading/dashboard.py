@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from attnbook.labs.grading.history import Progress
 from attnbook.labs.grading.page import framed
 from attnbook.labs.grading.roster import Absent
-from attnbook.labs.grading.row import NO_NOTEBOOK, READ, Row
+from attnbook.labs.grading.row import BY_HAND, NO_NOTEBOOK, READ, Row
 from attnbook.labs.grading.submissions import Owner
 from attnbook.labs.judge import GENERAL
 from attnbook.labs.source import Asked, Lab
@@ -51,12 +51,11 @@ def numbers(rows: Sequence[Row], persons: Sequence[Row], read: Sequence[Row], wo
     words = f"{len(rows)} files of {len(persons)} people, {len(read)} of whom handed in a notebook."
     if not totals:
         return f"<p>{words}</p>"
-    quarter, middle, three = statistics.quantiles(totals, n=4) if len(totals) > 1 else totals * 3
+    cuts = statistics.quantiles(totals, n=4) if len(totals) > 1 else totals * 3
     still = sum(row.is_open for row in read)
     late = sum(row.late > 0 for row in read)
-    words += (
-        f" Median {middle:g} of {worth} points, half of the class from {quarter:g} to {three:g}."
-    )
+    low, middle, high = (f"{round(cut, 1):g}" for cut in cuts)
+    words += f" Median {middle} of {worth} points, half of the class from {low} to {high}."
     words += f" {still} have answers that are still to be read and count 0 here." * (still > 0)
     words += f" {late} came late." * (late > 0)
     return f"<p>{words}</p><h2>Points</h2>{histogram(totals, worth)}"
@@ -155,7 +154,8 @@ def mistakes(lab: Lab, asked: Asked, rows: Iterable[Row], names: dict[int, str])
         kinds = [words[name] for name in answer.mistakes if name in words]
         if not kinds and (answer.points or 0) < asked.points:
             undone = answer.text.startswith(("not yet implemented", "no cell defines"))
-            kinds = ["not written" if undone else "something else"]
+            decided = "set by hand" if answer.text.startswith(BY_HAND) else "something else"
+            kinds = ["not written" if undone else decided]
         for kind in kinds:
             who[kind].append(names[id(row)])
     ordered = sorted(who.items(), key=lambda pair: (pair[0] in OTHERS, -len(pair[1])))
@@ -166,7 +166,7 @@ def mistakes(lab: Lab, asked: Asked, rows: Iterable[Row], names: dict[int, str])
     return f"{found}<details><summary>Who</summary><ul>{people}</ul></details>"
 
 
-OTHERS = ("not written", "something else")
+OTHERS = ("set by hand", "not written", "something else")
 
 
 def advance(progress: Sequence[Progress]) -> str:

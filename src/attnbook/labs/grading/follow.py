@@ -54,13 +54,14 @@ def credited(before: Answer, after: Answer | None, called: Sequence[str], worth:
 
     `after` was tried with right versions of those in `called`, None if it was not.
     """
-    names = " and ".join(called)
+    names = " and ".join(filter(None, (", ".join(called[:-1]), called[-1])))
     first = f"It calls {names}: mend that first."
     if after is None or (after.points or 0) < (before.points or 0):
         before.text = f"{ended(before.text)} {first}"
         return before
     if after.points == worth:
-        after.text = f"right, with a right version of {names}, which it calls and which is wrong."
+        wrong = "which is wrong" if len(called) == 1 else "not all of which are right"
+        after.text = f"right, with a right version of {names}, which it calls and {wrong}."
     else:
         after.text = f"{ended(after.text)} (Tried with a right version of {names}.) {first}"
     return after

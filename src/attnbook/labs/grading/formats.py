@@ -41,20 +41,37 @@ def why_none(raw: bytes) -> str:
     return f"it is not a notebook; {ITSELF}."
 
 
-def inside(raw: bytes, ignored: re.Pattern[str], largest: int) -> Sequence[tuple[str, bytes]]:
-    """The notebooks in a zip by their names, or the scripts if it has no notebook."""
+def inside(
+    raw: bytes, ignored: re.Pattern[str], largest: int, deeper: bool = True
+) -> Sequence[tuple[str, bytes]]:
+    """The notebooks in a zip by their names, or the scripts if it has no notebook.
+
+    `deeper`: if it has neither, those of zips in it.
+    """
     if not raw.startswith(b"PK\x03\x04"):
         return []
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-            names = [name for name in archive.namelist() if not ignored.search(name)]
-            for suffix in (".ipynb", ".py"):
-                wanted = [name for name in names if name.lower().endswith(suffix)]
-                if wanted:
-                    return [(name, read(archive, name, largest)) for name in wanted[:MOST]]
+            return notebooks(archive, ignored, largest, deeper)
     except Exception:  # a password, a damaged file: zipfile and what unpacks have many errors
         return []
-    return []
+
+
+def notebooks(
+    archive: zipfile.ZipFile, ignored: re.Pattern[str], largest: int, deeper: bool
+) -> Sequence[tuple[str, bytes]]:
+    """What `inside` finds in an open zip."""
+    names = [name for name in archive.namelist() if not ignored.search(name)]
+    for suffix in (".ipynb", ".py"):
+        wanted = [name for name in names if name.lower().endswith(suffix)]
+        if wanted:
+            return [(name, read(archive, name, largest)) for name in wanted[:MOST]]
+    found: list[tuple[str, bytes]] = []
+    for name in [name for name in names if deeper and name.lower().endswith(".zip")][:MOST]:
+        if len(found) < MOST:
+            own = inside(read(archive, name, largest), ignored, largest, deeper=False)
+            found += [(f"{name}/{file}", content) for file, content in own]
+    return found[:MOST]
 
 
 def read(archive: zipfile.ZipFile, name: str, largest: int) -> bytes:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from attnbook.files import store
 from attnbook.labs.grading import by_hand, dashboard, history, written
+from attnbook.labs.grading.heirs import heirs
 from attnbook.labs.grading.page import framed
 from attnbook.labs.grading.roster import Absent
-from attnbook.labs.grading.row import Row
+from attnbook.labs.grading.row import NO_NOTEBOOK, Row
 from attnbook.labs.grading.submissions import Owner, Submission
 from attnbook.labs.grading.written import Cell, table
 from attnbook.labs.source import Lab
@@ -34,9 +35,10 @@ def write(
     out = Path(out)
     folder = out.with_suffix("")
     folder.mkdir(parents=True, exist_ok=True)
-    others = written.take_over(lab, rows, folder / "written.csv")
+    heir = heirs(submissions, rows)
+    others = written.take_over(lab, rows, folder / "written.csv", heir)
     decisions = folder / "by-hand.csv"
-    strange, decided = by_hand.take_over(lab, submissions, rows, decisions)
+    strange, decided = by_hand.take_over(lab, submissions, rows, decisions, heir)
     owners = [submission.owner for submission in submissions]
     store(folder / "written.csv", EXCEL + written.answers(lab, rows, others))
     store(decisions, EXCEL + decided)
@@ -165,5 +167,6 @@ def feedback(lab: Lab, row: Row) -> str:
     head = "<tr><th>Question</th><th>Points</th><th>What was seen</th></tr>"
     file = row.file.encode(errors="replace").decode()  # a name may be in no known encoding
     body = f"<p>{html.escape(file)}</p><p><b>{points}</b></p>{reason}"
-    body += f"<table>{head}{''.join(lines)}</table>"
+    if row.status not in NO_NOTEBOOK:
+        body += f"<table>{head}{''.join(lines)}</table>"
     return framed(lab.title, body)

@@ -6,6 +6,7 @@ from typing import Any, Literal
 Status = Literal["graded", "review", "incomplete", "not a notebook", "not read", "empty", "error"]
 READ: tuple[Status, ...] = ("graded", "review", "incomplete")  # of files that are notebooks
 
+BY_HAND = "set by hand"  # what is said of points that a person has decided
 NO_NOTEBOOK: tuple[Status, ...] = ("not a notebook", "not read", "empty")
 
 
@@ -74,3 +75,11 @@ class Row:
         self.review += reasons
         if reasons and self.status == "graded":
             self.status = "review"
+
+    def settled(self, name: str) -> None:
+        """A person has decided about a question: what was to be looked at there becomes a note."""
+        about = [reason for reason in self.review if reason.startswith(f"{name}: ")]
+        self.review = [reason for reason in self.review if reason not in about]
+        self.notes += about
+        if not self.review and self.status == "review":
+            self.status = "graded"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from attnbook.labs.grading.heirs import Heir
 from attnbook.labs.grading.row import Answer, Row
 from attnbook.labs.source import Asked, Lab
 
@@ -102,12 +103,18 @@ def blank(text: str) -> bool:
     return not re.sub(r"\*Write your answer here.*?\*", "", text).strip()
 
 
-def take_over(lab: Lab, rows: Iterable[Row], path: Path) -> list[Sequence[Cell]]:
+def take_over(lab: Lab, rows: Iterable[Row], path: Path, heir: Heir) -> list[Sequence[Cell]]:
     """Points that a lecturer has written into the table of written answers. Blank answers get 0.
 
-    Returns the table's lines about files that are not among the rows.
+    Points for a file that is not here go to the one that is its `heir`. Returns the table's lines
+    about files that are not among the rows and have none.
     """
     given = filled_in(path)
+    for (file, question), line in list(given.items()):
+        new = heir(file) if line["points"].strip() else None
+        there = given.get((safe(new), question)) if new is not None else None
+        if new is not None and not (there and there["points"].strip()):
+            given[safe(new), question] = given.pop((file, question))
     for row in rows:
         for asked in lab.asked:
             if not asked.code:
