@@ -195,6 +195,16 @@ def test_decisions_and_points_go_along_when_the_platform_names_the_file_anew(cla
     assert ada["scores"] == "0" and ada["late"] == "3" and strange == [[old, "", "by hand"]]
 
 
+def test_a_folder_for_each_student_tells_files_of_one_name_apart(lab, tmp_path):
+    files = ["ada/lab3.ipynb", "bob/lab3.ipynb", "eve.ipynb"]
+    given = [Submission(file, file.encode()) for file in files]
+    report.write(lab, given, [row_of(lab, file, 1) for file in files], tmp_path / "grades.csv")
+    names = [row["name"] for row in rows_of(tmp_path / "grades.csv")]
+    assert names == ["ada/lab3.ipynb", "bob/lab3.ipynb", "eve"]
+    page = (tmp_path / "grades.html").read_text(encoding="utf-8")
+    assert "3 files of 3 people" in page and "handed in more than once" not in page
+
+
 def test_of_whom_there_are_two_files_no_decision_is_moved():
     files = ["x_9_12345_a.ipynb", "x_9_12346_b.ipynb", "y_8_12347_c.ipynb", "z.ipynb"]
     given = [Submission(file, b"") for file in files]

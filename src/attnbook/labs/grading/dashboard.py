@@ -88,7 +88,7 @@ def label(x: float, y: float, number: int) -> str:
 def named(row: Row, names: dict[int, str]) -> str:
     """Whose file it is, and what it is called where that says more."""
     name, file = names[id(row)], row.file.rsplit("/", 1)[-1]
-    return name if file.startswith(name) else f"{name} ({file})"
+    return name if name == row.file or file.startswith(name) else f"{name} ({file})"
 
 
 def to_look_at(rows: Sequence[Row], names: dict[int, str]) -> str:

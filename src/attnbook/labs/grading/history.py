@@ -10,7 +10,7 @@ from typing import Any
 from attnbook.files import store
 from attnbook.labs.grading.folder import stored
 from attnbook.labs.grading.row import READ, Row
-from attnbook.labs.grading.submissions import Submission
+from attnbook.labs.grading.submissions import Submission, owners
 from attnbook.labs.source import Lab
 
 
@@ -32,14 +32,14 @@ def update(
     """
     kept: dict[str, list[dict[str, Any]]] = stored(path) or {}
     names = {asked.name for asked in lab.asked if asked.code}
-    for submission, row in zip(submissions, rows, strict=True):
-        own = kept.setdefault(submission.owner.number or submission.owner.name, [])
+    for submission, owner, row in zip(submissions, owners(submissions), rows, strict=True):
+        own = kept.setdefault(owner.number or owner.name, [])
         if row.status in READ and submission.key not in [entry["key"] for entry in own]:
             points = {name: answer.points or 0 for name, answer in row.questions.items()}
             points = {name: points[name] for name in points if name in names}
             when = time.strftime("%Y-%m-%d %H:%M")
             entry = {"key": submission.key, "when": when, "file": row.file, "points": points}
-            own.append(entry | {"name": submission.owner.name})
+            own.append(entry | {"name": owner.name})
     store(path, json.dumps(kept, indent=1))
     return [progress(own) for own in kept.values() if len(own) > 1]
 

@@ -15,7 +15,8 @@ td, th { text-align: left; vertical-align: top; padding: .3rem .6rem .3rem 0;
   border-bottom: 1px solid var(--line) }
 table { border-collapse: collapse; width: 100% }
 p, td, li { overflow-wrap: anywhere }
-td:first-child { min-width: 9rem }
+td:first-child { min-width: 6.5rem }
+@media (min-width: 40rem) { td:first-child { min-width: 10rem } }
 .count td:first-child { width: 2rem; min-width: 0 }
 .soft { color: var(--soft) }
 .bar { display: flex; height: .8rem; margin: .3rem 0; border-radius: 3px; overflow: hidden;

@@ -13,6 +13,7 @@ from attnbook.labs.grading.page import framed
 from attnbook.labs.grading.roster import Absent
 from attnbook.labs.grading.row import NO_NOTEBOOK, Row
 from attnbook.labs.grading.submissions import Owner, Submission
+from attnbook.labs.grading.submissions import owners as owners_of
 from attnbook.labs.grading.written import Cell, table
 from attnbook.labs.source import Lab
 
@@ -39,7 +40,7 @@ def write(
     others = written.take_over(lab, rows, folder / "written.csv", heir)
     decisions = folder / "by-hand.csv"
     strange, decided = by_hand.take_over(lab, submissions, rows, decisions, heir)
-    owners = [submission.owner for submission in submissions]
+    owners = owners_of(submissions)
     store(folder / "written.csv", EXCEL + written.answers(lab, rows, others))
     store(decisions, EXCEL + decided)
     passed = passed_on(owners, rows)

@@ -3,6 +3,7 @@
 import hashlib
 import re
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -54,6 +55,16 @@ class Submission:
         """Different for different files and different contents."""
         content = b"not read" if self.content is None else self.content
         return hashlib.sha256(self.file.encode(errors="replace") + b"\0" + content).hexdigest()[:24]
+
+
+def owners(submissions: Iterable[Submission]) -> list[Owner]:
+    """Who handed in each; where files of one name lie in several folders, their whole paths."""
+    each = [(submission.file, submission.owner) for submission in submissions]
+    often = Counter(owner for _, owner in each)
+    return [
+        owner if owner.number or often[owner] == 1 else Owner(str(PurePosixPath(file)))
+        for file, owner in each
+    ]
 
 
 def collect(path: Path, leave_out: Iterable[Path] = ()) -> list[Submission]:
