@@ -75,6 +75,17 @@ def test_notebooks_in_a_zip_of_one_s_own_are_found(tmp_path):
     assert "a zip without a notebook" in formats.why_none(found["only.zip"].content)
 
 
+def test_a_folder_that_holds_the_platform_s_zip_is_the_class(tmp_path):
+    names = [f"Student {n}_{n}_assignsubmission_file_/lab.ipynb" for n in range(100, 125)]
+    with zipfile.ZipFile(tmp_path / "class.zip", "w") as archive:
+        for name in names:
+            archive.writestr(name, NOTEBOOK)
+    assert [one.file for one in submissions.collect(tmp_path)] == names
+    (tmp_path / "class.zip").rename(tmp_path / "x_9_12345_b.zip")  # one student's own
+    (one,) = submissions.collect(tmp_path)
+    assert one.owner == Owner("x", "9") and "more than 20" in formats.why_none(one.content)
+
+
 def test_a_zip_in_a_zip_is_opened_and_one_in_that_is_not(tmp_path):
     twice = zipped(handinDOTzip=zipped(lab__aDOTipynb=NOTEBOOK))
     (tmp_path / "x_9_12345_b.zip").write_bytes(twice)

@@ -10,16 +10,16 @@ ITSELF = (
     "hand in the notebook itself, the file that ends in .ipynb (in Colab: File, Download, "
     "Download .ipynb)"
 )
+MOST = 20  # files of one zip
 KINDS = {
     rb"%PDF": "it is a PDF",
     rb"\x89PNG|\xff\xd8\xff|GIF8": "it is a picture",
     rb"PK\x03\x04(?=.*(word/|content\.xml))": "it is a document of a word processor",
-    rb"PK": "it is a zip without a notebook in it",
+    rb"PK": f"it is a zip without a notebook in it, or with more than {MOST}",
     rb"Rar!|7z\xbc\xaf": "it is an archive that is no zip",
     rb"\s*<": "it is a web page",
     rb"\s*\{": "it is a notebook that is damaged, of which a part is missing perhaps",
 }
-MOST = 20  # files of one zip
 
 
 def for_the_sandbox(file: str, raw: bytes) -> bytes:
@@ -65,13 +65,14 @@ def notebooks(
     for suffix in (".ipynb", ".py"):
         wanted = [name for name in names if name.lower().endswith(suffix)]
         if wanted:
-            return [(name, read(archive, name, largest)) for name in wanted[:MOST]]
+            few = wanted if len(wanted) <= MOST else []  # none is left out unsaid
+            return [(name, read(archive, name, largest)) for name in few]
     found: list[tuple[str, bytes]] = []
     for name in [name for name in names if deeper and name.lower().endswith(".zip")][:MOST]:
-        if len(found) < MOST:
+        if len(found) <= MOST:
             own = inside(read(archive, name, largest), ignored, largest, deeper=False)
             found += [(f"{name}/{file}", content) for file, content in own]
-    return found[:MOST]
+    return found if len(found) <= MOST else []
 
 
 def read(archive: zipfile.ZipFile, name: str, largest: int) -> bytes:

@@ -4,7 +4,7 @@ import hashlib
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -77,13 +77,24 @@ def collect(path: Path, leave_out: Iterable[Path] = ()) -> list[Submission]:
         files = sorted(p for p in path.rglob("*") if p.is_file() and not p.is_symlink())
         files = [p for p in files if not ours & {p.resolve(), *p.resolve().parents}]
         names = {p: p.relative_to(path).as_posix() for p in files}
-        found = [from_file(p, name) for p, name in names.items() if not IGNORED.search(name)]
+        names = {p: name for p, name in names.items() if not IGNORED.search(name)}
+        if whole := the_platform_s(names):
+            return collect(whole)
+        found = [from_file(p, name) for p, name in names.items()]
         return [one for each in found for one in opened(each)]
     if zipfile.is_zipfile(path):
         return [one for each in in_zip(path) for one in opened(each)]
     if path.is_file():
         return [from_file(path, path.name)]
     raise ValueError(f"{path}: a folder, a zip or a notebook with submissions is needed")
+
+
+def the_platform_s(names: Mapping[Path, str]) -> Path | None:
+    """The zip that is all that lies in a folder and nobody's own: what a platform hands out."""
+    path, name = next(iter(names.items()), (None, ""))
+    if path is None or len(names) > 1 or Submission(name, None).owner.number:
+        return None
+    return path if zipfile.is_zipfile(path) and name.lower().endswith(".zip") else None
 
 
 def in_zip(path: Path) -> list[Submission]:
