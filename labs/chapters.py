@@ -689,6 +689,24 @@ def half_cases(numbers):
     ]
 
 
+def draws_needed(wrong, share, sure):
+    if "on-average" in wrong:
+        draws = 1 / share
+    else:
+        inside = (share if "turned" in wrong else 1 - share).log()
+        draws = math.log(sure if "not-missed" in wrong else 1 - sure) / inside
+    if "not-whole" in wrong:
+        return draws
+    return draws.floor() if "down" in wrong else draws.ceil()
+
+
+def draws_cases(numbers):
+    return [
+        Case("0.95", (whole(numbers, 11, 460, 13) / 1000, 0.95)),
+        Case("0.6", (whole(numbers, 11, 300, 11) / 1000, 0.6)),
+    ]
+
+
 AXIS = "softmax over the queries (axis −2) instead of over the keys (axis −1)"
 UNSCALED = "scores not divided by √D"
 POLARITY = "the mask keeps what it should hide: True means that looking is allowed"
@@ -1265,6 +1283,17 @@ QUESTIONS = {
             "own-one": "v also holds the 1 of the ordinary gradients: 4 is 1 and 3",
             "square": "the step is half when the root of v is 2, so v is 4",
             "sign": "the number of steps is negative: the logarithm of β₂ is",
+        },
+    ),
+    "draws_needed": Question(
+        draws_needed,
+        draws_cases,
+        {
+            "on-average": "1 / share is how many draws it takes on average, not to be this sure",
+            "turned": "the share is that of the good ones; all draws miss them with (1 − share)ⁿ",
+            "not-missed": "`sure` is the chance of a hit; all draws may miss with 1 − sure",
+            "not-whole": "draws are whole numbers: round up",
+            "down": "rounded down, the chance is still below what was asked for: round up",
         },
     ),
     "delta_write": Question(

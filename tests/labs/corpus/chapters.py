@@ -253,6 +253,14 @@ def steps_to_half(G, beta2):
         found.append(math.log(3 / ((1 - beta2) * g * g), beta2))
     return torch.tensor(found)
 """,
+    "draws_needed": """
+def draws_needed(share, sure):
+    found = []
+    for part in share.tolist():
+        draws = math.log(1 - sure, 1 - part)
+        found.append(float(math.ceil(draws)))
+    return torch.tensor(found)
+""",
     "delta_write": """
 def delta_write(S, k, v, beta):
     erase = torch.eye(len(k)) - beta * k[:, None] * k
@@ -643,6 +651,13 @@ CHANGES = {
         "own-one": ("math.log(3 /", "math.log(4 /"),
         "square": ("math.log(3 /", "math.log(1 /"),
         "sign": ("math.log(3 /", "-math.log(3 /"),
+    },
+    "draws_needed": {
+        "on-average": ("math.log(1 - sure, 1 - part)", "1 / part"),
+        "turned": ("1 - part)", "part)"),
+        "not-missed": ("(1 - sure", "(sure"),
+        "not-whole": ("float(math.ceil(draws))", "draws"),
+        "down": ("math.ceil", "math.floor"),
     },
     "delta_write": {
         "added": ("erase @ S", "S"),
