@@ -90,3 +90,12 @@ def test_every_command_of_the_page_is_one(guide, root, capsys):
     targets = (root / "Makefile").read_text(encoding="utf-8")
     for name in (line.split()[1] for line in lines if line.startswith("make ")):
         assert re.search(rf"^[\w -]*\b{name}\b[\w -]*:", targets, re.MULTILINE)
+
+
+def test_labs_take_as_long_as_the_guide_says(guide, root):
+    said = re.compile(r"\*\*Time\*\* (?:about )?(\d+)(?: to (\d+))? minutes")
+    texts = [path.read_text(encoding="utf-8") for path in (root / "labs/student").glob("*.ipynb")]
+    times = [int(n) for text in texts for span in said.findall(text) for n in span if n]
+    assert len(times) > 12
+    span = f"takes {min(times)} to {max(times)} minutes"
+    assert span in guide and span in (root / "labs/README.md").read_text(encoding="utf-8")
