@@ -5,6 +5,8 @@ import json
 import pytest
 import transformers
 
+from attnbook.stored_run import stored_run
+
 
 @pytest.fixture(scope="module")
 def stored(root):
@@ -39,3 +41,24 @@ def test_latent_keys_keep_less_than_a_thirtieth_of_full_heads(stored):
     assert cells["DeepSeek-V3"]["Cache, per token"]["says"] == f"{61 * 576 * 2 / 1024:.3g} kB"
     full = 61 * 128 * (192 + 128) * 2 / 1024
     assert 61 * 576 * 2 / 1024 < full / 30
+
+
+def test_proportions_are_those_of_the_configurations_and_of_the_table(stored, script):
+    found = stored_run("proportions")
+    if found["transformers"] != transformers.__version__:
+        pytest.skip(f"read in transformers {found['transformers']}")
+    proportions = script("results/proportions.py")
+    cells = {model["name"]: model["cells"] for model in stored["models"]}
+    assert found["models"].keys() == cells.keys()
+    for model in proportions.MODELS:
+        says = {name: cell["says"] for name, cell in cells[model.name].items()}
+        numbers = found["models"][model.name]
+        assert proportions.proportions(model, says["Experts"]) == numbers
+        assert f"{numbers['vocabulary']:,}" == says["Vocabulary"]
+
+
+def test_nine_experts_of_deepseek_v3_are_as_wide_as_its_first_networks():
+    """No script wrote 18,432 down for the layers with experts: it is nine times 2,048."""
+    assert stored_run("proportions")["models"]["DeepSeek-V3"]["network"] == 18_432
+    config = transformers.DeepseekV3Config()
+    assert 9 * config.moe_intermediate_size == config.intermediate_size == 18_432
