@@ -225,6 +225,7 @@ QUESTIONS = {
             "bias-twice": "the bias is added twice",
         },
         banned=("rnn_tanh", "RNN", "RNNCell"),
+        trained=("h", "W", "U", "b"),
     ),
     "unroll": Question(
         unroll,
@@ -244,6 +245,7 @@ QUESTIONS = {
             "no-bias": "within the step, the bias is not added",
             "no-tanh": "within the step, the tanh is missing",
         },
+        trained=("W", "U", "b"),
     ),
     "bptt": Question(
         bptt,

@@ -261,6 +261,7 @@ QUESTIONS = {
             "swapped": "to_query is applied to the keys and to_key to the query",
             "transposed": "the matrices are used the wrong way round: apply them as x @ weight.T",
         },
+        trained=("query", "keys", "to_query", "to_key", "v"),
     ),
     "look_back": Question(
         look_back,
@@ -283,6 +284,7 @@ QUESTIONS = {
             "no-shift": "exp of 200 overflows and exp of −200 is 0: take the row's largest off all its "
             "scores before, or use softmax",
         },
+        trained=("scores", "states"),
     ),
     "gru_step": Question(
         gru_step,
@@ -301,6 +303,7 @@ QUESTIONS = {
             "sigmoid": "the new content goes through a sigmoid; it is a tanh",
         },
         banned=("GRUCell", "gru_cell", "GRU", "gru"),
+        trained=("x", "s", "W", "U", "b"),
     ),
     "decoder_step": Question(
         decoder_step,
@@ -320,6 +323,7 @@ QUESTIONS = {
             "renew": "in the cell: " + RENEW,
         },
         banned=("GRUCell", "gru_cell", "GRU", "gru"),
+        trained=("y", "s", "states", "to_query", "to_key", "v", "W", "U", "b"),
     ),
     "teacher_forced": Question(
         teacher_forced,
@@ -344,6 +348,7 @@ QUESTIONS = {
             "renew": "in the cell: " + RENEW,
         },
         banned=("GRUCell", "gru_cell", "GRU", "gru"),
+        trained=("target", "begin", "s", "states", "weights"),
     ),
     "read_alignment": Question(
         read_alignment,

@@ -327,6 +327,7 @@ QUESTIONS = {
             "untransposed": "`out_weight` is stored as (out, in): apply it with .T",
         },
         banned=("scaled_dot_product_attention", "MultiheadAttention"),
+        trained=("x", "in_weight", "out_weight"),
     ),
     "decoder_block": Question(
         decoder_block,
@@ -349,6 +350,7 @@ QUESTIONS = {
             "no-activation": "the MLP has no activation",
         },
         also_right=("tanh-gelu",),
+        trained=("x", "gains", "in_weight", "out_weight", "up", "down"),
     ),
     "next_losses": Question(
         next_losses,
@@ -369,6 +371,7 @@ QUESTIONS = {
             "infinite: stay with logarithms",
         },
         banned=("cross_entropy", "CrossEntropyLoss", "cross_entropy_loss", "nll_loss"),
+        trained=("logits",),
     ),
     "next_distribution": Question(
         next_distribution,

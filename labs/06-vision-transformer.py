@@ -277,6 +277,7 @@ QUESTIONS = {
             "token-last": "the class token stands behind the patches; it belongs in front",
         },
         banned=("conv2d", "Conv2d"),
+        trained=("filters", "bias", "token", "positions"),
     ),
     "encode": Question(
         encode,
@@ -315,6 +316,7 @@ QUESTIONS = {
         },
         banned=("scaled_dot_product_attention", "MultiheadAttention", "TransformerEncoderLayer"),
         also_right=("tanh-gelu",),
+        trained=("x", "gains", "in_weight", "out_weight", "up", "down"),
     ),
     "classify": Question(
         classify,
@@ -331,6 +333,7 @@ QUESTIONS = {
             "no-bias": "the bias is not added",
             "softmax": "these are probabilities; logits are asked for, without softmax",
         },
+        trained=("x", "gain", "weight", "bias"),
     ),
     "resize_positions": Question(
         resize_positions,

@@ -324,6 +324,7 @@ QUESTIONS = {
             "no-eps": "the argument `eps` is not used",
         },
         banned=("rms_norm", "RMSNorm"),
+        trained=("x", "gain"),
     ),
     "swiglu": Question(
         swiglu,
@@ -349,6 +350,7 @@ QUESTIONS = {
             "reshaped": "the matrices are brought into shape by reshape or view, which mixes their "
             "numbers; transpose them",
         },
+        trained=("x", "gate", "up", "down"),
     ),
     "rotate": Question(
         rotate,
@@ -382,6 +384,7 @@ QUESTIONS = {
             "angle-order": "the two coordinates of a pair are turned by different angles: look at "
             "how the angles are repeated to width D",
         },
+        trained=("x",),
     ),
     "cached": Question(
         cached,

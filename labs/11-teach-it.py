@@ -218,6 +218,7 @@ QUESTIONS = {
             "all-places": "divided by all places, also those that do not count",
             "undivided": "not divided: the table's sum is to be the mean",
         },
+        trained=("logits",),
     ),
     "dpo_by_hand": Question(
         dpo_by_hand,

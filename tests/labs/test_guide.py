@@ -78,6 +78,10 @@ def test_how_well_others_submissions_are_graded_is_what_came_out(guide, root):
     assert f"{graded} of {every['questions']} answers were graded rightly" in guide
     assert f"that lost points {share} % had their mistake named" in guide
     assert f"So {every['files']} notebooks of labs" in guide
+    kinds = "in place|[Dd]etaches|cannot compute gradients"
+    beside = [one for one in stored["arguable"] if re.search(kinds, one["key"])]
+    said = f"of {every['arguable']} arguable answers, which are not counted, {len(beside)} changed"
+    assert said in guide
 
 
 def test_every_command_of_the_page_is_one(guide, root, capsys):

@@ -1,6 +1,8 @@
 """Lab 8's checks along the way: the solutions hold, and what is wrong with a part is said."""
 
 import json
+import re
+from collections import Counter
 
 import pytest
 import torch
@@ -67,6 +69,112 @@ def test_a_tokenizer_that_loses_or_misses_something_is_named(own, corpus):
     assert "joins hardly anything" in project.tokens(train, plain, decode, corpus)
     last = lambda data, size: train(data[::-1], size)  # noqa: E731
     assert "b'ab'" in project.tokens(last, encode, decode, corpus)
+
+
+def joining(wrong, text, size):
+    """A plain trainer of pairs, with one mistake."""
+    pieces = [text] if wrong == "across" else re.findall(rb" ?[A-Za-z]+|\s+|[^A-Za-z\s]+", text)
+    words = Counter(pieces)
+    words = dict.fromkeys(words, 1) if wrong == "each-once" else words
+    cut, tokens = (
+        {word: [bytes([b]) for b in word] for word in words},
+        [bytes([n]) for n in range(256)],
+    )
+    first = Counter()
+    while len(tokens) < size:
+        pairs = Counter()
+        for word, parts in cut.items():
+            n = 0
+            while n < len(parts) - 1:
+                same = wrong == "apart" and parts[n : n + 3] == [parts[n]] * 3
+                pairs[parts[n] + parts[n + 1]] += words[word]
+                n += 2 if same else 1
+        first = first or pairs.copy()
+        pairs = (
+            Counter({p: first[p] for p in first if p not in tokens}) if wrong == "once" else pairs
+        )
+        if not pairs:
+            break
+        ranked = {p: (n, b"" if wrong == "first-seen" else p) for p, n in pairs.items()}
+        tokens.append((min if wrong == "rarest" else max)(ranked, key=ranked.__getitem__))
+        for word, parts in cut.items():
+            cut[word] = joined(parts, tokens[-1])
+    return tokens
+
+
+def joined(parts, token):
+    out = []
+    for part in parts:
+        out[-1:] = [token] if out and out[-1] + part == token else [*out[-1:], part]
+    return out
+
+
+@pytest.mark.parametrize(
+    "wrong,words",
+    [
+        ("across", "across the ends of words"),
+        ("each-once", "each different word counts once"),
+        ("apart", "overlapping pairs are left out"),
+        ("once", "not counted anew"),
+        ("first-seen", "equally frequent"),
+        ("rarest", "it is not the most frequent"),
+        ("", ""),
+    ],
+)
+def test_how_pairs_are_counted_and_ties_are_decided_is_named(wrong, words):
+    said = project.joins(lambda text, size: joining(wrong, text, size))
+    assert words in said if words else said == ""
+
+
+def test_the_order_in_which_a_word_is_joined_is_named(own):
+    def from_the_left(data, known, longest=False, last=False):
+        parts = [bytes([b]) for b in data]
+        while True:
+            places = [n for n in range(len(parts) - 1) if parts[n] + parts[n + 1] in known]
+            if not places:
+                return [known.index(part) for part in parts]
+            n = places[-1 if last else 0]
+            parts[n : n + 2] = [parts[n] + parts[n + 1]]
+
+    def longest(data, known):
+        ids = []
+        while data:
+            ids.append(
+                max(
+                    (n for n, t in enumerate(known) if data.startswith(t)),
+                    key=lambda n: len(known[n]),
+                )
+            )
+            data = data[len(known[ids[-1]]) :]
+        return ids
+
+    assert "the first pair in the word" in project.cuts(from_the_left)
+    assert "the longest token is taken" in project.cuts(
+        lambda data, known: longest(data, known) if b"abc" in known else own["encode"](data, known)
+    )
+    assert "the first pair in the word" in project.cuts(longest)
+    by_right = lambda data, known: from_the_left(data, known, last=True)  # noqa: E731
+    assert "of two overlapping pairs" in project.cuts(
+        lambda data, known: by_right(data, known) if data == b"aaa" else own["encode"](data, known)
+    )
+    assert project.cuts(own["encode"]) == ""
+
+
+def test_dice_that_are_not_used_are_named():
+    def sample(model, ids, count, T, temperature, dice, own=None, again=False):
+        dice = torch.Generator().manual_seed(0) if own else dice
+        if again:
+            dice.manual_seed(dice.initial_seed())
+        for _ in range(count):
+            chances = (model(ids[:, -T:])[:, -1] / temperature).softmax(-1)
+            drawn = torch.multinomial(chances, 1, generator=None if own == "none" else dice)
+            ids = torch.cat([ids, drawn], 1)
+        return ids
+
+    assert project.rolled(sample) == ""
+    assert "same dice give other tokens" in project.samples(lambda *a: sample(*a, own="none"))
+    assert "other dice give the same" in project.samples(lambda *a: sample(*a, own="seed"))
+    assert "set their seed anew" in project.samples(lambda *a: sample(*a, again=True))
 
 
 class Wrong(nn.Module):

@@ -100,6 +100,28 @@ def test_the_story_is_that_of_the_chapter(ada):
     assert ada["carried"][3][5] > 0.9
 
 
+@pytest.mark.parametrize("student", ["", "ada", "s7@uni"])
+def test_the_control_of_the_probe_says_something(student):
+    """Guessed where the token before is not written; elsewhere well learned, below the task."""
+    rows = measures.measured("probed", student)[""]
+    assert all(control < 0.3 and more < 0 for _, control, more in rows[:2])
+    assert all(0.5 < control < task and more > 0.02 for task, control, more in rows[2:])
+    turned = measures.measured("probed", student)["control-this"]  # always right: it says nothing
+    assert all(control > 0.9 for _, control, _ in turned)
+
+
+def test_a_label_by_lot_has_the_scores_of_its_tokens_added_up():
+    """What the lab says of a linear probe: the table of labels is that of tokens, columns added."""
+    dice = torch.Generator().manual_seed(0)
+    x, new = (torch.randn(n, 6, generator=dice).double() for n in (40, 9))
+    tokens, lot = torch.randint(8, (40,), generator=dice), torch.tensor([0, 1, 2, 0, 1, 2, 0, 0])
+    names: dict = {}
+    exec(CORPUS.CELLS["imports"] + "\n" + CORPUS.CELLS["linear-probe"].split("check(")[0], names)
+    one = names["linear_probe"](x, tokens, 8, new, 1.0)
+    other = names["linear_probe"](x, lot[tokens], 3, new, 1.0)
+    torch.testing.assert_close(other, torch.stack([one[:, lot == k].sum(1) for k in range(3)], 1))
+
+
 def test_every_slip_has_its_words():
     for name in measures.QUESTIONS:
         known = measures.measured(name, "")

@@ -7,18 +7,17 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import CodeType, FrameType
 from typing import Any
 
-import torch
-
 from attnbook.labs import errors, own
+from attnbook.labs.inside.effects import changed
 from attnbook.labs.inside.fingerprints import Outcome, outcome, same
-from attnbook.labs.judge import judge
+from attnbook.labs.judge import Effects, judge
 from attnbook.labs.probes import sheets
-from attnbook.labs.question import Sheet, copies
+from attnbook.labs.question import Sheet, copies, gradients
 
 SECONDS = 0.8
 # What an untouched stub looks like when compiled, with and without a docstring
@@ -83,11 +82,26 @@ def tried(sheet: Sheet, function: Callable[..., Any]) -> str:
         return first
     if sheet.own:
         return own.said(sheet.own, sheet.student, first, function)
-    verdict = judge(sheet, first)
+    done = effects(sheet, function, deadline)
+    verdict = judge(sheet, first, effects=done)
     again = called(sheet, function, deadline) if verdict.share < 1 else first
     if isinstance(again, list) and not all(map(equal, first, again)):
-        verdict = judge(sheet, first, random=True)
+        verdict = judge(sheet, first, random=True, effects=done)
     return verdict.text
+
+
+def effects(sheet: Sheet, function: Callable[..., Any], deadline: float) -> Effects:
+    """What a function does beside its answers, as far as there is time to see it."""
+    places: set[int] = set()
+    slopes = None
+    with suppress(BaseException), no_longer_than(deadline - time.monotonic()):
+        for case in sheet.cases:
+            given = copies(case.arguments)
+            with suppress(Exception):
+                function(*given)
+            places |= changed(given, case.arguments)
+        slopes = gradients(function, sheet.cases, sheet.trained)
+    return Effects(sorted(places), slopes)
 
 
 def called(
@@ -96,10 +110,9 @@ def called(
     """What a function answers to all cases; a sentence that says all, or Late with the case."""
     results: list[Outcome] = []
     for case in sheet.cases:
-        given = copies(case.arguments)
         try:
             with no_longer_than(deadline - time.monotonic()):
-                result = outcome(function, given)
+                result = outcome(function, copies(case.arguments))
         except Late:
             return Late(case.name)
         except BaseException as error:
@@ -109,19 +122,12 @@ def called(
         if result == errors.NOTHING:
             return errors.NO_RETURN
         results.append(result)
-        changed = any(not untouched(a, b) for a, b in zip(given, case.arguments, strict=True))
-        if changed:
-            return "it changes its arguments in place; work on a copy, x.clone()."
     return results
 
 
 def equal(one: Outcome, other: Outcome) -> bool:
     """Is it the same answer? Errors are not compared: a message may name an address."""
     return isinstance(one, str) or isinstance(other, str) or same(one, other)
-
-
-def untouched(one: Any, other: Any) -> bool:
-    return not isinstance(one, torch.Tensor) or torch.equal(one, other)
 
 
 class Late(BaseException):

@@ -1,7 +1,7 @@
 """What is wrong with the answers to one question, said in a sentence or two."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,8 +22,13 @@ from attnbook.labs.question import Case, Sheet
 # Mistakes that any function can have, beside those that its question knows
 GENERAL = {
     "random": "asked twice with the same arguments it gives different answers: is there dropout in "
-    "it, another random number, or something that it keeps from call to call?"
+    "it, another random number, or something that it keeps from call to call?",
+    "in-place": "it changes an argument in place; work on a copy, such as `x.clone()`",
+    "gradient": "its result has no gradient, or not all of it, towards what is trained: `.data`, "
+    "`.detach()`, `.item()`, `torch.tensor(…)`, numpy and overwritten tensors lose it",
 }
+SLOPES = 0.05  # how far a gradient may be from the right one, in parts of its length
+PART = 0.5  # of the points, for right numbers with one of the last two
 
 
 @dataclass(frozen=True)
@@ -35,12 +40,22 @@ class Verdict:
     mistakes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Effects:
+    """What calls did besides: places of arguments that they changed, and for each plain case the
+    gradients towards those that are trained (None where nobody has taken them)."""
+
+    changed: Sequence[int] = ()
+    slopes: Sequence[Outcome] | None = None
+
+
 @np.errstate(all="ignore")
 def judge(
     sheet: Sheet,
     results: Sequence[Outcome],
     random: bool = False,
     say: Callable[[str], str] = errors.quoted,
+    effects: Effects = Effects(),  # it cannot be changed
 ) -> Verdict:
     """Compare one result per case, arrays or a sentence about an error, with the sheet.
 
@@ -48,6 +63,56 @@ def judge(
     """
     if sheet.own:
         return of_one_student(sheet, results, random, say)
+    verdict = by_numbers(sheet, results, random, say)
+    mistake, words = besides(sheet, results, effects)
+    if not mistake:
+        return verdict
+    head = "the numbers are right, but" if verdict.share == 1 else f"{verdict.text} Besides,"
+    text = f"{head} {words}"
+    return Verdict(PART * verdict.share, text, (*verdict.mistakes, mistake))
+
+
+def besides(sheet: Sheet, results: Sequence[Outcome], effects: Effects) -> tuple[str, str]:
+    """What a function does wrong beside its numbers: the mistake's name, and a sentence."""
+    if effects.changed:
+        names = dict.fromkeys(f"`{sheet.arguments[place]}`" for place in effects.changed)
+        what = f"argument {listed(names)}" if len(names) == 1 else f"arguments {listed(names)}"
+        copy = f"{next(iter(names)).strip('`')}.clone()"
+        return "in-place", f"it changes its {what} in place; work on a copy, such as `{copy}`."
+    plain = [n for n, case in enumerate(sheet.cases) if not case.robust]
+    if all(right_one(sheet, n, results[n]) for n in plain):
+        for right, found in zip(sheet.slopes, effects.slopes or (), strict=False):
+            if words := lost(sheet, right, found):
+                return "gradient", words
+    return "", ""
+
+
+def lost(sheet: Sheet, right: Sequence[Fingerprint], found: Outcome) -> str:
+    """A sentence if the gradients of a case are not those of its numbers."""
+    why = "`.data`, `.detach()`, `.item()`, `torch.tensor(…)` and numpy lose it."
+    if isinstance(found, str) or len(found) != len(right):
+        return f"its gradient cannot be taken: {why} So does a tensor that is overwritten later."
+    names = [f"`{sheet.arguments[place]}`" for place in sheet.trained]
+    none = [name for name, part in zip(names, found, strict=True) if not part.size]
+    if none:
+        return f"its result has no gradient towards {listed(dict.fromkeys(none))}: {why}"
+    pairs = zip(names, found, right, strict=True)
+    other = [name for name, part, one in pairs if not near((part,), one, SLOPES)]
+    if other:
+        return f"its result has lost a part of its gradient towards {listed(other)}: {why}"
+    return ""
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names as in a sentence: `q`, `k` and `v`."""
+    *first, last = dict.fromkeys(names)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def by_numbers(
+    sheet: Sheet, results: Sequence[Outcome], random: bool, say: Callable[[str], str]
+) -> Verdict:
+    """The verdict on the numbers alone."""
     prints = [fingerprint(result) for result in results]
     passed = [right_one(sheet, n, result) for n, result in enumerate(results)]
     if all(passed):

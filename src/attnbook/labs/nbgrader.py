@@ -8,6 +8,7 @@ import copy
 import io
 import re
 import textwrap
+import time
 from contextlib import redirect_stderr, suppress
 from pathlib import Path
 from typing import Any
@@ -102,7 +103,8 @@ def points_for(name: str, function: Any, worth: int | float) -> int | float:
         said = textwrap.fill(f"{name}: {check.sentence(name, function)}", 66)  # it cuts long lines
         with suppress(BaseException), check.no_longer_than(seconds=10):
             results = [outcome(function, copies(case.arguments)) for case in known.cases]
-    share = judge(known, results).share
+        done = check.effects(known, function, time.monotonic() + 10)
+    share = judge(known, results, effects=done).share
     assert share, said
     if share < 1:
         print(said)

@@ -21,6 +21,7 @@ from attnbook.labs.question import Argument, Case, Choices, Question, Sheet, dra
 FOLDER = Path(__file__).parent
 SEED = 2026
 FIELDS = ["right", "shapes", "known", "mistakes", "measure", "shifts", "banned", "also"]
+FIELDS += ["arguments", "trained", "slopes"]
 
 
 @cache

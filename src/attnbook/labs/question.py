@@ -5,13 +5,15 @@ A question has one program. `program(wrong, *arguments)` makes the mistakes name
 the answer stand side by side in a few lines, and all pairs of mistakes come for free.
 """
 
+import inspect
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import torch
 
+from attnbook.labs.inside.effects import slopes
 from attnbook.labs.inside.fingerprints import Fingerprint, Outcome, fingerprint, outcome, same
 
 Argument: TypeAlias = torch.Tensor | int | float
@@ -38,6 +40,8 @@ class Question:
     `also_right` are other programs that the question takes for right, such as GELU by tanh.
     What is right may differ from student to student: then `own` names what judges it, in `own.py`.
     Of a `quiet` question the student's check says whether it is right, and not what is wrong.
+    `trained` names the arguments towards which a result keeps its gradient, since a cell of the lab
+    trains with the function.
     """
 
     program: Program
@@ -49,6 +53,12 @@ class Question:
     also_right: tuple[str, ...] = ()
     own: str = ""
     quiet: bool = False
+    trained: tuple[str, ...] = ()
+
+    def names(self, count: int) -> list[str]:
+        """What the first `count` arguments are called; those of `*weights` all `weights`."""
+        named = list(inspect.signature(self.program).parameters)[1:]
+        return named[:count] + named[-1:] * (count - len(named))
 
 
 @dataclass(frozen=True)
@@ -82,6 +92,9 @@ class Sheet:
     answers: list[Any] = field(default_factory=list)  # an Outcome for each case
     own: str = ""
     student: str = ""  # whose copy it is, where that decides
+    arguments: list[str] = field(default_factory=list)  # what they are called
+    trained: list[int] = field(default_factory=list)  # places of those that need a gradient
+    slopes: list[Any] = field(default_factory=list)  # fingerprints of these, for each plain case
 
 
 def copies(arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
@@ -128,7 +141,18 @@ def sheet(
     ]
     right, others = [fingerprint(part) for part in answers], [[*map(fingerprint, o)] for o in also]
     extra = question.measure, list(question.shifts), list(question.banned)
-    return Sheet(cases, right, shapes, known, mistakes, *extra, others, answers)
+    names = question.names(max(len(case.arguments) for case in cases))
+    places = [place for place, name in enumerate(names) if name in question.trained]
+    learnt = gradients(lambda *given: question.program(base, *given), cases, places)
+    prints = [[fingerprint((part,)) for part in one] for one in learnt]
+    more: dict[str, Any] = {"arguments": names, "trained": places, "slopes": prints}
+    return Sheet(cases, right, shapes, known, mistakes, *extra, others, answers, **more)
+
+
+def gradients(function: Program, cases: Sequence[Case], trained: Collection[int]) -> list[Outcome]:
+    """For each plain case the gradients towards the arguments at these places."""
+    plain = [case for case in cases if not case.robust] if trained else []
+    return [slopes(function, copies(case.arguments), trained) for case in plain]
 
 
 def tries(

@@ -13,6 +13,13 @@ RIGHT = {
     "rnn_step": [
         """
         def rnn_step(x, h, W, U, b):
+            z = x @ W.T
+            z += h @ U.T
+            z += b
+            return z.tanh_()
+        """,
+        """
+        def rnn_step(x, h, W, U, b):
             return torch.tanh(torch.cat((x, h), 1) @ torch.cat((W, U), 1).T + b)
         """,
         """
@@ -20,24 +27,8 @@ RIGHT = {
             z = F.linear(x, W, b) + F.linear(h, U)
             return 1 - 2 / (torch.exp(2 * z) + 1)
         """,
-        """
-        def rnn_step(x, h, W, U, b):
-            rows = []
-            for one, state in zip(x, h):
-                z = [float(W[d] @ one + U[d] @ state + b[d]) for d in range(len(b))]
-                rows.append([math.tanh(n) for n in z])
-            return torch.tensor(rows)
-        """,
     ],
     "unroll": [
-        """
-        def unroll(x, W, U, b):
-            B, T, _ = x.shape
-            states = torch.zeros(B, T + 1, len(U))
-            for t in range(T):
-                states[:, t + 1] = (x[:, t] @ W.T + states[:, t] @ U.T + b).tanh()
-            return states[:, 1:]
-        """,
         """
         def unroll(x, W, U, b):
             fed, h, out = x.double() @ W.double().T + b, torch.zeros(len(x), len(U)).double(), []
@@ -91,6 +82,11 @@ RIGHT = {
         """,
     ],
     "clip": [
+        """
+        def clip(grad, limit):
+            size, own = grad.norm(), grad.clone()
+            return own.mul_(limit / size) if size > limit else own
+        """,
         "def clip(grad, limit):\n    return grad * min(1.0, limit / (float(grad.norm()) or 1.0))",
         "def clip(grad, limit):\n    return grad / max(1.0, grad.flatten().norm().item() / limit)",
         """
@@ -366,3 +362,125 @@ PAIRS = {
 
 
 WRONG = each_and_pairs(GOOD, CHANGES, PAIRS)
+
+# Right numbers, and something wrong beside them
+WRONG += [
+    (
+        "rnn_step",
+        """
+        def rnn_step(x, h, W, U, b):
+            rows = []
+            for one, state in zip(x, h):
+                z = [float(W[d] @ one + U[d] @ state + b[d]) for d in range(len(b))]
+                rows.append([math.tanh(n) for n in z])
+            return torch.tensor(rows)
+        """,
+        ["gradient"],
+    ),
+    (
+        "unroll",
+        """
+        def unroll(x, W, U, b):
+            B, T, _ = x.shape
+            states = torch.zeros(B, T + 1, len(U))
+            for t in range(T):
+                states[:, t + 1] = (x[:, t] @ W.T + states[:, t] @ U.T + b).tanh()
+            return states[:, 1:]
+        """,
+        ["gradient"],
+    ),
+    (
+        "rnn_step",
+        """
+        def rnn_step(x, h, W, U, b):
+            h = h.detach()
+            return torch.tanh(x @ W.T + h @ U.T + b)
+        """,
+        ["gradient"],
+    ),
+    (
+        "rnn_step",
+        """
+        def rnn_step(x, h, W, U, b):
+            return torch.tanh(x @ W.data.T + h @ U.T + b)
+        """,
+        ["gradient"],
+    ),
+    (
+        "rnn_step",
+        """
+        def rnn_step(x, h, W, U, b):
+            h *= 0.5
+            return torch.tanh(x @ W.T + 2 * h @ U.T + b)
+        """,
+        ["in-place"],
+    ),
+    (
+        "rnn_step",
+        """
+        @torch.no_grad()
+        def rnn_step(x, h, W, U, b):
+            return torch.tanh(x @ W.T + h @ U.T + b)
+        """,
+        ["gradient"],
+    ),
+    (
+        "unroll",
+        """
+        def unroll(x, W, U, b):
+            h, out = torch.zeros(len(x), len(U)), []
+            for one in x.unbind(1):
+                h = rnn_step(one, h.data, W, U, b)
+                out.append(h)
+            return torch.stack(out, 1)
+        """,
+        ["gradient"],
+    ),
+    (
+        "bptt",
+        """
+        def bptt(states, told, U):
+            total = torch.zeros_like(U)
+            for t in range(len(told), 0, -1):
+                told[t - 1] *= 1 - states[t] ** 2
+                total += torch.outer(told[t - 1], states[t - 1])
+                if t > 1:
+                    told[t - 2] += U.T @ told[t - 1]
+            return total
+        """,
+        ["in-place"],
+    ),
+    (
+        "clip",
+        """
+        def clip(grad, limit):
+            size = grad.norm()
+            return grad.mul_(limit / size) if size > limit else grad
+        """,
+        ["in-place"],
+    ),
+    (
+        "lstm_step",
+        """
+        def lstm_step(x, h, c, W, U, b):
+            z = x @ W.T + h @ U.T + b
+            i, f, g, o = z.chunk(4, 1)
+            c *= f.sigmoid()
+            c += i.sigmoid() * g.tanh()
+            return o.sigmoid() * c.tanh(), c
+        """,
+        ["in-place"],
+    ),
+    (
+        "lstm_step",
+        """
+        def lstm_step(x, h, c, W, U, b):
+            z = x @ W.T + h @ U.T + b
+            i, f, o, g = z.chunk(4, 1)
+            c *= f.sigmoid()
+            c += i.sigmoid() * g.tanh()
+            return o.sigmoid() * c.tanh(), c
+        """,
+        ["order", "in-place"],
+    ),
+]

@@ -60,13 +60,13 @@ RIGHT = {
             both = F.linear(torch.cat([asking, keys], dim=2), torch.cat([to_query, to_key], dim=1))
             return F.linear(both.tanh_(), v[None]).squeeze(2)
         """,
-        """
-        def additive_scores(query, keys, to_query, to_key, v):
-            query, keys, W, U, v = (a.numpy() for a in (query, keys, to_query, to_key, v))
-            return torch.from_numpy(np.tanh((query @ W.T)[:, None] + keys @ U.T) @ v)
-        """,
     ],
     "look_back": [
+        """
+        def look_back(scores, states, mask):
+            weights = scores.clone().masked_fill_(~mask, -math.inf).softmax(1)
+            return (weights[:, None] @ states)[:, 0], weights
+        """,
         """
         def look_back(scores, states, mask):
             largest = scores.where(mask, -math.inf).amax(1, keepdim=True)
@@ -76,30 +76,10 @@ RIGHT = {
         """,
         """
         def look_back(scores, states, mask):
-            weights = torch.zeros_like(scores)
-            context = torch.zeros(len(states), states.shape[2])
-            for b in range(len(scores)):
-                weights[b, mask[b]] = scores[b, mask[b]].softmax(0)
-                for t in range(scores.shape[1]):
-                    context[b] += weights[b, t] * states[b, t]
-            return context, weights
-        """,
-        """
-        def look_back(scores, states, mask):
             scores = scores.clone()
             scores[mask == False] = -1e9
             w = F.log_softmax(scores.double(), dim=1).exp().float()
             return (w.unsqueeze(1) @ states).squeeze(1), w
-        """,
-        """
-        def look_back(scores, states, mask):
-            largest = np.array([max(r[m]) for r, m in zip(scores.numpy(), mask.numpy())])
-            with np.errstate(over="ignore"):
-                e = np.exp(scores.double().numpy() - largest[:, None])
-            e[~mask.numpy()] = 0
-            e /= e.sum(1, keepdims=True)
-            mixed = (e[..., None] * states.numpy()).sum(1)
-            return torch.tensor(mixed).float(), torch.tensor(e).float()
         """,
     ],
     "gru_step": [
@@ -476,3 +456,84 @@ PAIRS = {
     ],
 }
 WRONG = each_and_pairs(GOOD, CHANGES, PAIRS)
+
+# Right numbers, and something wrong beside them
+WRONG += [
+    (
+        "additive_scores",
+        """
+        def additive_scores(query, keys, to_query, to_key, v):
+            query, keys, W, U, v = (a.numpy() for a in (query, keys, to_query, to_key, v))
+            return torch.from_numpy(np.tanh((query @ W.T)[:, None] + keys @ U.T) @ v)
+        """,
+        ["gradient"],
+    ),
+    (
+        "look_back",
+        """
+        def look_back(scores, states, mask):
+            weights = torch.zeros_like(scores)
+            context = torch.zeros(len(states), states.shape[2])
+            for b in range(len(scores)):
+                weights[b, mask[b]] = scores[b, mask[b]].softmax(0)
+                for t in range(scores.shape[1]):
+                    context[b] += weights[b, t] * states[b, t]
+            return context, weights
+        """,
+        ["gradient"],
+    ),
+    (
+        "look_back",
+        """
+        def look_back(scores, states, mask):
+            largest = np.array([max(r[m]) for r, m in zip(scores.numpy(), mask.numpy())])
+            with np.errstate(over="ignore"):
+                e = np.exp(scores.double().numpy() - largest[:, None])
+            e[~mask.numpy()] = 0
+            e /= e.sum(1, keepdims=True)
+            mixed = (e[..., None] * states.numpy()).sum(1)
+            return torch.tensor(mixed).float(), torch.tensor(e).float()
+        """,
+        ["gradient"],
+    ),
+    (
+        "look_back",
+        """
+        def look_back(scores, states, mask):
+            scores.masked_fill_(~mask, -math.inf)
+            weights = scores.softmax(1)
+            return (weights[:, None] @ states)[:, 0], weights
+        """,
+        ["in-place"],
+    ),
+    (
+        "look_back",
+        """
+        def look_back(scores, states, mask):
+            weights = scores.masked_fill(~mask, -math.inf).softmax(1)
+            return (weights.detach()[:, None] @ states)[:, 0], weights
+        """,
+        ["gradient"],
+    ),
+    (
+        "additive_scores",
+        """
+        def additive_scores(query, keys, to_query, to_key, v):
+            inner = torch.tanh((query @ to_query.T)[:, None] + keys @ to_key.T)
+            return inner @ torch.tensor(v.tolist())
+        """,
+        ["gradient"],
+    ),
+    (
+        "gru_step",
+        """
+        def gru_step(x, s, W, U, b):
+            D = s.shape[1]
+            r = torch.sigmoid(x @ W[:D].T + s @ U[:D].T + b[:D])
+            z = torch.sigmoid(x @ W[D:-D].T + s @ U[D:-D].T + b[D:-D]).detach()
+            n = torch.tanh(x @ W[-D:].T + r * (s @ U[-D:].T) + b[-D:])
+            return (1 - z) * n + z * s
+        """,
+        ["gradient"],
+    ),
+]

@@ -35,6 +35,14 @@ RIGHT = {
     "softmax": [
         """
         def softmax(x):
+            x = x.clone()
+            x -= x.amax(-1, keepdim=True)
+            x.exp_()
+            x /= x.sum(-1, keepdim=True)
+            return x
+        """,
+        """
+        def softmax(x):
             x = x - x.max(dim=-1, keepdim=True).values
             return (x - x.exp().sum(-1, keepdim=True).log()).exp()
         """,
@@ -393,4 +401,36 @@ WRONG += [
 WRONG += [
     ("masked_softmax", f"{PLAIN}def masked_softmax(x, mask):\n    return {line}", wrong)
     for line, wrong in LINES_MASKED.items()
+]
+
+# Right numbers, and something wrong beside them
+WRONG += [
+    (
+        "scores",
+        """
+        def scores(q, k):
+            q /= math.sqrt(q.shape[-1])
+            return q @ k.mT
+        """,
+        ["in-place"],
+    ),
+    (
+        "softmax",
+        """
+        def softmax(x):
+            x -= x.amax(-1, keepdim=True)
+            return x.exp() / x.exp().sum(-1, keepdim=True)
+        """,
+        ["in-place"],
+    ),
+    (
+        "masked_softmax",
+        """
+        def masked_softmax(x, mask):
+            x.masked_fill_(~mask, -1e30)
+            powers = (x - x.amax(-1, keepdim=True)).exp() * mask
+            return powers / powers.sum(-1, keepdim=True).clamp(min=1e-30)
+        """,
+        ["in-place"],
+    ),
 ]

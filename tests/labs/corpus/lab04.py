@@ -443,3 +443,15 @@ for name, right, changes in (
 ):
     chosen = [*([one] for one in changes), *map(list, PAIRS[name])]
     WRONG += [(name, apart(name, written(right, changes, wrong)), wrong) for wrong in chosen]
+
+# Right numbers, and something wrong beside them
+WRONG += [
+    (
+        "merge_heads",
+        """
+        def merge_heads(x):
+            return x.transpose_(-2, -3).flatten(-2)
+        """,
+        ["in-place"],
+    ),
+]

@@ -110,6 +110,12 @@ RIGHT = {
     "next_losses": [
         """
         def next_losses(logits, targets):
+            z = logits - logits.detach().amax(-1, keepdim=True)
+            z -= z.exp().sum(-1, keepdim=True).log()
+            return -z.gather(-1, targets[..., None])[..., 0]
+        """,
+        """
+        def next_losses(logits, targets):
             return -torch.log_softmax(logits, -1).gather(2, targets[:, :, None]).squeeze(2)
         """,
         """
@@ -125,13 +131,6 @@ RIGHT = {
                 for t, z in enumerate(row):
                     out[b, t] = (z - z[targets[b, t]]).logsumexp(0)
             return out
-        """,
-        """
-        def next_losses(logits, targets):
-            z = logits.numpy().astype(np.float64)
-            z = z - np.logaddexp.reduce(z, axis=-1, keepdims=True)
-            B, T = targets.shape
-            return -z[np.arange(B)[:, None], np.arange(T), targets.numpy()]
         """,
     ],
     "next_distribution": [
@@ -451,3 +450,48 @@ PAIRS = {
 
 
 WRONG = each_and_pairs(GOOD, CHANGES, PAIRS)
+
+# Right numbers, and something wrong beside them
+WRONG += [
+    (
+        "next_losses",
+        """
+        def next_losses(logits, targets):
+            z = logits.numpy().astype(np.float64)
+            z = z - np.logaddexp.reduce(z, axis=-1, keepdims=True)
+            B, T = targets.shape
+            return -z[np.arange(B)[:, None], np.arange(T), targets.numpy()]
+        """,
+        ["gradient"],
+    ),
+    (
+        "next_losses",
+        """
+        def next_losses(logits, targets):
+            logits -= logits.logsumexp(-1, keepdim=True)
+            return -logits.gather(-1, targets[..., None])[..., 0]
+        """,
+        ["in-place"],
+    ),
+    (
+        "next_losses",
+        """
+        def next_losses(logits, targets):
+            total = logits.logsumexp(-1).detach()
+            return total - logits.gather(-1, targets[..., None])[..., 0]
+        """,
+        ["gradient"],
+    ),
+    (
+        "next_losses",
+        """
+        def next_losses(logits, targets):
+            rows = []
+            for row, wanted in zip(logits, targets):
+                z = torch.log_softmax(row, -1)
+                rows.append(torch.tensor([-z[t, n].item() for t, n in enumerate(wanted)]))
+            return torch.stack(rows)
+        """,
+        ["gradient"],
+    ),
+]

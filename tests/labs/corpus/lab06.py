@@ -74,20 +74,6 @@ RIGHT = {
     ],
     "encode": [
         """
-        def encode(x, gains, in_weight, out_weight, up, down, H):
-            B, T, C = x.shape
-            D, y = C // H, F.layer_norm(x, [C], weight=gains[0])
-            q, k, v = [y @ w.T for w in in_weight.split(C)]
-            weights, out = torch.zeros(B, H, T, T), x.clone()
-            for h in range(H):
-                part = slice(h * D, (h + 1) * D)
-                s = q[..., part] @ k[..., part].mT * D**-0.5
-                weights[:, h] = torch.softmax(s, -1)
-                out += weights[:, h] @ v[..., part] @ out_weight[:, part].T
-            out += F.gelu(F.layer_norm(out, [C], gains[1]) @ up.T) @ down.T
-            return out, weights
-        """,
-        """
         def own_norm(x, gain):
             mean = x.mean(-1, keepdim=True)
             variance = ((x - mean) ** 2).mean(-1, keepdim=True)
@@ -107,27 +93,6 @@ RIGHT = {
             z = own_norm(x, gains[1]) @ up.T.double()
             z = z * 0.5 * (1 + torch.erf(z / math.sqrt(2)))
             return x + z @ down.T.double(), w
-        """,
-        """
-        class Half(torch.nn.Module):
-            def __init__(self, gain):
-                super().__init__()
-                self.norm = torch.nn.LayerNorm(len(gain), bias=False)
-                self.norm.weight.data = gain
-
-            def forward(self, x):
-                return self.norm(x)
-
-
-        def encode(x, gains, in_weight, out_weight, up, down, H):
-            with torch.no_grad():
-                B, T, C = x.shape
-                y = F.linear(Half(gains[0])(x), in_weight).unflatten(-1, (3, H, C // H))
-                q, k, v = y.unbind(2)
-                q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
-                logs = (q @ k.transpose(-1, -2) / math.sqrt(C / H)).log_softmax(-1)
-                x = x + F.linear((logs.exp() @ v).movedim(1, 2).flatten(2), out_weight)
-                return x + F.linear(F.gelu(F.linear(Half(gains[1])(x), up)), down), logs.exp()
         """,
     ],
     "classify": [
@@ -511,4 +476,60 @@ WRONG += [
         ["class-lost", "flat"],
     ),
     ("classify", AFTER, ["mean-patches", "norm-after"]),
+]
+
+# Right numbers, and something wrong beside them
+WRONG += [
+    (
+        "encode",
+        """
+        def encode(x, gains, in_weight, out_weight, up, down, H):
+            B, T, C = x.shape
+            D, y = C // H, F.layer_norm(x, [C], weight=gains[0])
+            q, k, v = [y @ w.T for w in in_weight.split(C)]
+            weights, out = torch.zeros(B, H, T, T), x.clone()
+            for h in range(H):
+                part = slice(h * D, (h + 1) * D)
+                s = q[..., part] @ k[..., part].mT * D**-0.5
+                weights[:, h] = torch.softmax(s, -1)
+                out += weights[:, h] @ v[..., part] @ out_weight[:, part].T
+            out += F.gelu(F.layer_norm(out, [C], gains[1]) @ up.T) @ down.T
+            return out, weights
+        """,
+        ["gradient"],
+    ),
+    (
+        "encode",
+        """
+        class Half(torch.nn.Module):
+            def __init__(self, gain):
+                super().__init__()
+                self.norm = torch.nn.LayerNorm(len(gain), bias=False)
+                self.norm.weight.data = gain
+
+            def forward(self, x):
+                return self.norm(x)
+
+
+        def encode(x, gains, in_weight, out_weight, up, down, H):
+            with torch.no_grad():
+                B, T, C = x.shape
+                y = F.linear(Half(gains[0])(x), in_weight).unflatten(-1, (3, H, C // H))
+                q, k, v = y.unbind(2)
+                q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+                logs = (q @ k.transpose(-1, -2) / math.sqrt(C / H)).log_softmax(-1)
+                x = x + F.linear((logs.exp() @ v).movedim(1, 2).flatten(2), out_weight)
+                return x + F.linear(F.gelu(F.linear(Half(gains[1])(x), up)), down), logs.exp()
+        """,
+        ["gradient"],
+    ),
+    (
+        "classify",
+        """
+        def classify(x, gain, weight, bias):
+            y = F.layer_norm(x[:, 0], gain.shape, gain)
+            return y.data @ weight.T + bias
+        """,
+        ["gradient"],
+    ),
 ]

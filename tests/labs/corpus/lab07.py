@@ -9,6 +9,12 @@ RIGHT = {
     "rms_norm": [
         """
         def rms_norm(x, gain, eps=1e-5):
+            y = x.clone()
+            y /= (x.square().mean(-1, keepdim=True) + eps).sqrt()
+            return y.mul_(gain)
+        """,
+        """
+        def rms_norm(x, gain, eps=1e-5):
             return x * torch.rsqrt((x * x).sum(-1, keepdim=True) / x.size(-1) + eps) * gain
         """,
         """
@@ -16,13 +22,6 @@ RIGHT = {
             x = x.double()
             length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
             return gain * x / (length**2 / x.shape[-1] + eps) ** 0.5
-        """,
-        """
-        def rms_norm(x, gain, eps=1e-5):
-            if x.dim() > 1:
-                return torch.stack([rms_norm(row, gain, eps) for row in x])
-            size = math.sqrt(sum(float(n) ** 2 for n in x) / len(x) + eps)
-            return torch.tensor([float(n) / size for n in x]) * gain
         """,
     ],
     "swiglu": [
@@ -34,12 +33,6 @@ RIGHT = {
         def swiglu(x, gate, up, down):
             z, u = torch.einsum("...c,shc->s...h", x, torch.stack([gate, up]))
             return torch.einsum("...h,ch->...c", z / (1 + torch.exp(-z)) * u, down)
-        """,
-        """
-        def swiglu(x, gate, up, down):
-            x, gate, up, down = (a.double().numpy() for a in (x, gate, up, down))
-            z = x @ gate.T
-            return (z / (1 + np.exp(-z)) * (x @ up.T)) @ down.T
         """,
     ],
     "rotate": [
@@ -460,3 +453,68 @@ PAIRS = {
 
 
 WRONG = each_and_pairs(GOOD, CHANGES, PAIRS)
+
+# Right numbers, and something wrong beside them
+WRONG += [
+    (
+        "rms_norm",
+        """
+        def rms_norm(x, gain, eps=1e-5):
+            if x.dim() > 1:
+                return torch.stack([rms_norm(row, gain, eps) for row in x])
+            size = math.sqrt(sum(float(n) ** 2 for n in x) / len(x) + eps)
+            return torch.tensor([float(n) / size for n in x]) * gain
+        """,
+        ["gradient"],
+    ),
+    (
+        "swiglu",
+        """
+        def swiglu(x, gate, up, down):
+            x, gate, up, down = (a.double().numpy() for a in (x, gate, up, down))
+            z = x @ gate.T
+            return (z / (1 + np.exp(-z)) * (x @ up.T)) @ down.T
+        """,
+        ["gradient"],
+    ),
+    (
+        "rms_norm",
+        """
+        def rms_norm(x, gain, eps=1e-5):
+            size = x.detach().square().mean(-1, keepdim=True)
+            return gain * x * torch.rsqrt(size + eps)
+        """,
+        ["gradient"],
+    ),
+    (
+        "rms_norm",
+        """
+        def rms_norm(x, gain, eps=1e-5):
+            x /= (x.square().mean(-1, keepdim=True) + eps).sqrt()
+            return gain * x
+        """,
+        ["in-place"],
+    ),
+    (
+        "swiglu",
+        """
+        def swiglu(x, gate, up, down):
+            inner = F.silu(x @ gate.T) * (x @ up.T)
+            return inner @ down.clone().detach().T
+        """,
+        ["gradient"],
+    ),
+    (
+        "cached",
+        """
+        def cached(q, k, v, old_k, old_v):
+            k, v = torch.cat([old_k, k], -2), torch.cat([old_v, v], -2)
+            Tq, Tk = q.shape[-2], k.shape[-2]
+            q /= q.shape[-1] ** 0.5
+            seen = torch.arange(Tk) <= torch.arange(Tk - Tq, Tk)[:, None]
+            weights = (q @ k.mT).masked_fill(~seen, -math.inf).softmax(-1)
+            return weights @ v, k, v
+        """,
+        ["in-place"],
+    ),
+]

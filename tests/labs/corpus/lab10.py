@@ -92,20 +92,34 @@ SLIPS = {
     },
     "probed": {
         "control-minus-task": [
-            (0.035, 1.0, 0.965),
-            (0.058, 1.0, 0.942),
-            (0.942, 1.0, 0.058),
-            (0.993, 1.0, 0.007),
-            (0.826, 0.934, 0.108),
+            (0.035, 0.175, 0.14),
+            (0.058, 0.207, 0.149),
+            (0.942, 0.844, -0.098),
+            (0.993, 0.942, -0.051),
+            (0.826, 0.633, -0.194),
         ],
         "order": [
-            (1.0, 0.035, -0.965),
-            (1.0, 0.058, -0.942),
-            (1.0, 0.942, -0.058),
-            (1.0, 0.993, -0.007),
-            (0.934, 0.826, -0.108),
+            (0.175, 0.035, -0.14),
+            (0.207, 0.058, -0.149),
+            (0.844, 0.942, 0.098),
+            (0.942, 0.993, 0.051),
+            (0.633, 0.826, 0.194),
         ],
         "this-token": [
+            (1.0, 0.175, 0.825),
+            (1.0, 0.207, 0.793),
+            (1.0, 0.844, 0.156),
+            (1.0, 0.942, 0.058),
+            (0.999, 0.633, 0.366),
+        ],
+        "control-this": [
+            (0.035, 1.0, -0.965),
+            (0.058, 1.0, -0.942),
+            (0.942, 1.0, -0.058),
+            (0.993, 1.0, -0.007),
+            (0.826, 0.934, -0.108),
+        ],
+        "both-this": [
             (1.0, 1.0, 0.0),
             (1.0, 1.0, 0.0),
             (1.0, 1.0, 0.0),
@@ -113,25 +127,25 @@ SLIPS = {
             (0.999, 0.934, 0.065),
         ],
         "on-training": [
-            (0.147, 1.0, -0.853),
-            (0.97, 1.0, -0.03),
+            (0.147, 0.309, -0.161),
+            (0.97, 0.892, 0.078),
             (1.0, 1.0, 0.0),
             (1.0, 1.0, 0.0),
-            (1.0, 1.0, 0.0),
+            (1.0, 0.998, 0.002),
         ],
         "next-place": [
-            (0.058, 1.0, -0.942),
-            (0.942, 1.0, -0.058),
-            (0.993, 1.0, -0.007),
-            (0.826, 0.934, -0.108),
-            (0.826, 0.934, -0.108),
+            (0.058, 0.207, -0.149),
+            (0.942, 0.844, 0.098),
+            (0.993, 0.942, 0.051),
+            (0.826, 0.633, 0.194),
+            (0.826, 0.633, 0.194),
         ],
         "ratio": [
-            (0.035, 1.0, 0.035),
-            (0.058, 1.0, 0.058),
-            (0.942, 1.0, 0.942),
-            (0.993, 1.0, 0.993),
-            (0.826, 0.934, 0.884),
+            (0.035, 0.175, 0.199),
+            (0.058, 0.207, 0.281),
+            (0.942, 0.844, 1.116),
+            (0.993, 0.942, 1.054),
+            (0.826, 0.633, 1.306),
         ],
     },
 }
@@ -190,10 +204,10 @@ MEASURED = [
     ("carried", changed("carried", 2, L2[:2]), ["no-number"]),
     ("carried", changed("carried", 3, (*L3[:5], 0.9)), ["another-number"]),
     ("carried", changed("carried", 3, (*L3[:2], *L3[:1:-1])), ["another-number"]),
-    *whole("probed", "control-minus-task", "order"),
-    *slips("probed", 0, "this-token"),
+    *whole("probed", "control-minus-task", "order", "control-this"),
+    *slips("probed", 0, "this-token", "both-this"),
     *slips("probed", 1, "on-training", "next-place", "ratio"),
-    ("probed", changed("probed", 1, (0.2, 1.0, -0.8)), ["another-number"]),
+    ("probed", changed("probed", 1, (0.2, 0.3, -0.1)), ["another-number"]),
     ("probed", changed("probed", 2, (0.94, 1.0)), ["no-number"]),
 ]
 
@@ -387,3 +401,30 @@ RIGHT = {name: forms(name) for name in FOUND} | {
         """,
     ],
 }
+
+# Right numbers, and something wrong beside them
+WRONG += [
+    (
+        "mean_ablated",
+        """
+        def mean_ablated(heads, other, chosen):
+            mean = other.mean((1, 3))
+            for layer, head in chosen.tolist():
+                heads[layer, :, head] = mean[layer, head]
+            return heads
+        """,
+        ["in-place"],
+    ),
+    (
+        "linear_probe",
+        """
+        def linear_probe(x, labels, K, new, ridge):
+            table = F.one_hot(labels, K).float()
+            centre, level = x.mean(0), table.mean(0)
+            x -= centre
+            square = x.T @ x + ridge * torch.eye(x.shape[1])
+            return (new - centre) @ torch.linalg.solve(square, x.T @ (table - level)) + level
+        """,
+        ["in-place"],
+    ),
+]

@@ -262,16 +262,6 @@ RIGHT = {
             )
             return nats.view(B, T - 1) / (goal != -100).sum()
         """,
-        """
-        def answer_nats(logits, tokens, roles):
-            out = np.zeros((tokens.shape[0], tokens.shape[1] - 1))
-            for b, row in enumerate(roles.tolist()):
-                for t in range(1, len(row)):
-                    if row[t] == 2:
-                        scores = logits[b, t - 1].double().numpy()
-                        out[b, t - 1] = np.log(np.exp(scores).sum()) - scores[tokens[b, t]]
-            return out / (roles == 2).sum().item()
-        """,
     ],
     "dpo_by_hand": [
         GOOD["dpo_by_hand"],
@@ -310,3 +300,31 @@ RIGHT = {
         """,
     ],
 }
+
+# Right numbers, and something wrong beside them
+WRONG += [
+    (
+        "answer_nats",
+        """
+        def answer_nats(logits, tokens, roles):
+            out = np.zeros((tokens.shape[0], tokens.shape[1] - 1))
+            for b, row in enumerate(roles.tolist()):
+                for t in range(1, len(row)):
+                    if row[t] == 2:
+                        scores = logits[b, t - 1].double().numpy()
+                        out[b, t - 1] = np.log(np.exp(scores).sum()) - scores[tokens[b, t]]
+            return out / (roles == 2).sum().item()
+        """,
+        ["gradient"],
+    ),
+    (
+        "answer_nats",
+        """
+        def answer_nats(logits, tokens, roles):
+            nats = F.cross_entropy(logits[:, :-1].mT.data, tokens[:, 1:], reduction="none")
+            own = roles[:, 1:] == 2
+            return nats * own / own.sum()
+        """,
+        ["gradient"],
+    ),
+]

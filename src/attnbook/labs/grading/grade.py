@@ -53,7 +53,9 @@ class Grader:
         for name, question in questions:
             packed = [self.packed(name, n, case) for n, case in enumerate(self.cases[name])]
             others = [other for other in self.cases if other != name]
+            plain = [n for n, case in enumerate(self.cases[name]) if not case.robust]
             rules = {"banned": list(question.banned), "given": given, "others": others}
+            rules |= {"trained": self.sheets[name].trained, "plain": plain}
             jobs.append({"name": name, "cases": packed} | rules)
         written = [asked.number for asked in self.lab.asked if not asked.code]
         self.job = {"questions": jobs, "written": written, "limits": self.limits or {}}
@@ -143,7 +145,7 @@ class Grader:
             return Answer(0, missing if reply.status == "ok" else reason)
         say = partial(errors.told, names={"a cell", *self.cases}, source=raw)
         random = reply.note.get("random") is True
-        verdict = judge(known, reply.outcomes(known), random, say)
+        verdict = judge(known, reply.outcomes(known), random, say, reply.effects(known))
         text = verdict.text
         if verdict.share < 1:
             text += "".join(f" (Before that, {say(line)})" for line in reply.lines("trouble"))

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from attnbook.labs.grading.row import Answer
-from attnbook.labs.inside.fingerprints import Outcome
+from attnbook.labs.inside.fingerprints import Outcome, Result
+from attnbook.labs.judge import Effects
 from attnbook.labs.question import Sheet
 from attnbook.labs.source import Asked
 
@@ -47,12 +48,27 @@ class Reply:
         """For each case the arrays that came back, or a sentence."""
         notes, outcomes = self.lines("notes"), []
         for number in range(len(sheet.cases)):
-            parts: list[np.ndarray] = []
-            while f"{number}/{len(parts)}" in self.results:
-                parts.append(self.results[f"{number}/{len(parts)}"])
+            parts = self.parts(str(number))
             note = notes[number] if number < len(notes) else ""
-            outcomes.append(tuple(parts) if parts and not note else note or "no result")
+            outcomes.append(parts if parts and not note else note or "no result")
         return outcomes
+
+    def parts(self, case: str) -> Result:
+        """The arrays that came back under a name, in their order."""
+        parts: list[np.ndarray] = []
+        while f"{case}/{len(parts)}" in self.results:
+            parts.append(self.results[f"{case}/{len(parts)}"])
+        return tuple(parts)
+
+    def effects(self, sheet: Sheet) -> Effects:
+        """Which arguments were changed, and the gradients, where there was time to take them."""
+        places = self.note.get("changed")
+        listed = places if isinstance(places, list) else []
+        named = [n for n in range(len(sheet.arguments)) if n in listed]
+        if not isinstance(self.note.get("untaken"), list):
+            return Effects(named)
+        plain = [n for n, case in enumerate(sheet.cases) if not case.robust]
+        return Effects(named, [self.parts(f"slopes/{n}") or "no gradient" for n in plain])
 
 
 def wrong_ones(asked: Sequence[Asked], answers: dict[str, Answer]) -> list[str]:

@@ -17,7 +17,8 @@ import torch
 
 from attnbook.labs.inside import cells
 from attnbook.labs.inside.dependencies import binds, mentions, reached
-from attnbook.labs.inside.fingerprints import arrays, same
+from attnbook.labs.inside.effects import changed, slopes
+from attnbook.labs.inside.fingerprints import Result, arrays, same
 
 Tensors: TypeAlias = Mapping[str, torch.Tensor]
 
@@ -82,10 +83,12 @@ def code(question: Mapping[str, Any], tensors: Tensors, raw: bytes) -> bytes:
     functions = {name, *question["others"]}
     names, trouble = executed(part, functions, right_ones(question.get("right", {})))
     function: Any = names.get(name)
-    results, notes, seconds = tried(function, question["cases"], tensors)
-    note: dict[str, Any] = {"notes": notes, "trouble": trouble}
+    results, note, seconds = tried(function, question["cases"], tensors)
+    note["trouble"] = trouble
     if seconds < AGAIN:
         note["random"] = differs(function, question["cases"], tensors, results)
+        gradients, note["untaken"] = learnt(function, question, tensors)
+        results |= gradients
     used = set(operations(function, arguments(question["cases"][0], tensors), banned))
     written = [statement for statement in part if plain(statement) not in question["given"]]
     used |= (mentions(written) | unused(part, banned)) & set(banned)
@@ -96,17 +99,39 @@ def code(question: Mapping[str, Any], tensors: Tensors, raw: bytes) -> bytes:
 
 def tried(
     function: Callable[..., Any], cases: Sequence[Sequence[Any]], tensors: Tensors
-) -> tuple[dict[str, torch.Tensor], list[str], float]:
-    """The results of all cases, what those that stopped said, and how many seconds it took."""
-    started, notes = time.monotonic(), []
+) -> tuple[dict[str, torch.Tensor], dict[str, Any], float]:
+    """The results of all cases; a note of what those that stopped said, and of the places of
+    arguments that were changed; how many seconds it took."""
+    started, notes, places = time.monotonic(), [], set()
     results: dict[str, torch.Tensor] = {}
     for number, case in enumerate(cases):
+        given = arguments(case, tensors)
         try:
-            results |= as_tensors(number, function(*arguments(case, tensors)))
+            results |= as_tensors(str(number), arrays(function(*given)))
             notes.append("")
         except BaseException as error:
             notes.append(short(error))
-    return results, notes, time.monotonic() - started
+        places |= changed(given, arguments(case, tensors))
+    return results, {"notes": notes, "changed": sorted(places)}, time.monotonic() - started
+
+
+def learnt(
+    function: Callable[..., Any], question: Mapping[str, Any], tensors: Tensors
+) -> tuple[dict[str, torch.Tensor], list[int]]:
+    """The gradients that training needs, and the cases in which they cannot be taken."""
+    results: dict[str, torch.Tensor] = {}
+    without = []
+    for number in question["plain"] if question["trained"] else ():
+        case = arguments(question["cases"][number], tensors)
+        try:
+            found = slopes(function, case, question["trained"])
+        except BaseException as error:
+            found = short(error)
+        if isinstance(found, str):
+            without.append(number)
+        else:
+            results |= as_tensors(f"slopes/{number}", found)
+    return results, without
 
 
 def differs(
@@ -189,10 +214,10 @@ def short(error: BaseException) -> str:
     return f"{type(error).__name__}{where}: {str(error)[:200]}"
 
 
-def as_tensors(number: int, value: Any) -> dict[str, torch.Tensor]:
+def as_tensors(case: str, parts: Result) -> dict[str, torch.Tensor]:
     """Results as tensors of plain numbers, named after their case and place."""
-    parts = enumerate(arrays(value))
-    return {f"{number}/{place}": torch.from_numpy(part.copy()) for place, part in parts}
+    named = enumerate(parts)
+    return {f"{case}/{place}": torch.from_numpy(part.copy()) for place, part in named}
 
 
 def reply(results: dict[str, torch.Tensor], **note: Any) -> bytes:

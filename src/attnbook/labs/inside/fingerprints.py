@@ -108,10 +108,10 @@ def alike(one: Fingerprint, other: Fingerprint, slack: float = 0.0) -> bool:
     return bool(np.allclose(one[1:], other[1:], rtol=1e-3, atol=2e-3 + slack))
 
 
-def near(result: Result, right: Fingerprint) -> bool:
-    """Is this the result with that fingerprint, each number up to one in a thousand?
+def near(result: Result, right: Fingerprint, part: float = CLOSE["rtol"]) -> bool:
+    """Is this the result with that fingerprint, each number up to one in a thousand (`part`)?
 
     Errors of that size, each with a sign, add up to about as much of the length of them all.
     """
-    slack = float(CLOSE["rtol"] * np.linalg.norm(flattened(result)))
+    slack = float(part * np.linalg.norm(flattened(result)))
     return alike(fingerprint(result), right, slack)

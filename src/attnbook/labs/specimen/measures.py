@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attnbook.labs.specimen.plain import HEADS, LAYERS, Inside, inside
-from attnbook.labs.specimen.texts import KINDS, Texts, texts
+from attnbook.labs.specimen.texts import CLASSES, KINDS, Texts, texts
 
 Numbers: TypeAlias = list[list[float]]  # of each case
 Head: TypeAlias = tuple[int, int]
@@ -160,11 +160,11 @@ def each_of(rows: Numbers, change: Callable[[float], float]) -> Numbers:
 
 def tasks(t: Texts) -> list[list[Tensor]]:
     """What a probe may be asked for, on the lines to learn from and on the others: the token before
-    and its control, the label of this token; then this token, and the label of the token before."""
+    and its control, the label of that same token by lot; then both of this token."""
     number = torch.zeros(1024, dtype=torch.long)
     number[t.alphabet] = own = torch.arange(KINDS)
     lines, this, before = (number[t.train], number[t.test]), slice(1, None), slice(None, -1)
-    asked = (own, before), (t.labels, this), (own, this), (t.labels, before)
+    asked = (own, before), (t.labels, before), (own, this), (t.labels, this)
     return [[of[line[:, part]].flatten() for line in lines] for of, part in asked]
 
 
@@ -172,7 +172,7 @@ def probed(t: Texts) -> dict[str, Numbers]:
     """Right answers of a probe for the token before, of its control, and their difference, on the
     embedding and after each layer."""
     runs, labels = (inside(t.train), inside(t.test)), tasks(t)
-    learned, tested, named, turned = [], [], [], []
+    learned, tested, named, turned, neither = [], [], [], [], []
     for n in range(LAYERS + 1):
         streams = [run.stream[n][:, 1:].flatten(0, 1).double() for run in runs]
         found = answered(streams, *labels)
@@ -180,13 +180,15 @@ def probed(t: Texts) -> dict[str, Numbers]:
         tested.append(beside(found[0][1], found[1][1]))
         named.append(beside(found[2][1], found[1][1]))
         turned.append(beside(found[0][1], found[3][1]))
+        neither.append(beside(found[2][1], found[3][1]))
     return {
         RIGHT: tested,
         "on-training": learned,
         "control-minus-task": [[task, control, -more] for task, control, more in tested],
         "this-token": named,
-        "control-before": turned,
-        "chance": [beside(task, 1 / KINDS) for task, _, _ in tested],
+        "control-this": turned,
+        "both-this": neither,
+        "chance": [beside(task, 1 / CLASSES) for task, _, _ in tested],
         "order": [[control, task, more] for task, control, more in tested],
         "ratio": [[task, control, task / control] for task, control, _ in tested],
         "next-place": [*tested[1:], tested[-1]],
