@@ -14,7 +14,14 @@ from typing import Any, TypeAlias
 import torch
 
 from attnbook.labs.inside.effects import slopes
-from attnbook.labs.inside.fingerprints import Fingerprint, Outcome, fingerprint, outcome, same
+from attnbook.labs.inside.fingerprints import (
+    Fingerprint,
+    Outcome,
+    Result,
+    fingerprint,
+    outcome,
+    same,
+)
 
 Argument: TypeAlias = torch.Tensor | int | float
 Program: TypeAlias = Callable[..., Any]  # program(wrong, *arguments)
@@ -144,9 +151,16 @@ def sheet(
     names = question.names(max(len(case.arguments) for case in cases))
     places = [place for place, name in enumerate(names) if name in question.trained]
     learnt = gradients(lambda *given: question.program(base, *given), cases, places)
-    prints = [[fingerprint((part,)) for part in one] for one in learnt]
+    prints = [[fingerprint((part,)) for part in taken(one)] for one in learnt]
     more: dict[str, Any] = {"arguments": names, "trained": places, "slopes": prints}
     return Sheet(cases, right, shapes, known, mistakes, *extra, others, answers, **more)
+
+
+def taken(found: Outcome) -> Result:
+    """The gradients of a right answer, or a ValueError if one is missing."""
+    if isinstance(found, str) or not all(part.size for part in found):
+        raise ValueError(f"the question's own program loses a gradient that is trained: {found}")
+    return found
 
 
 def gradients(function: Program, cases: Sequence[Case], trained: Collection[int]) -> list[Outcome]:

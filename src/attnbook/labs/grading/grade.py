@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from tqdm import tqdm
@@ -54,8 +55,8 @@ class Grader:
             packed = [self.packed(name, n, case) for n, case in enumerate(self.cases[name])]
             others = [other for other in self.cases if other != name]
             plain = [n for n, case in enumerate(self.cases[name]) if not case.robust]
-            rules = {"banned": list(question.banned), "given": given, "others": others}
-            rules |= {"trained": self.sheets[name].trained, "plain": plain}
+            rules: dict[str, Any] = {"banned": list(question.banned), "given": given}
+            rules |= {"others": others, "trained": self.sheets[name].trained, "plain": plain}
             jobs.append({"name": name, "cases": packed} | rules)
         written = [asked.number for asked in self.lab.asked if not asked.code]
         self.job = {"questions": jobs, "written": written, "limits": self.limits or {}}
