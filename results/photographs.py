@@ -2,12 +2,13 @@
 
     python results/photographs.py               # all runs, one after the other: some ten minutes
     python results/photographs.py --minutes 7   # as many as begin in seven; given again it goes on
+    python results/photographs.py --only cnn    # one model's runs; stores nothing yet
 
 The three classifiers of `results/images.py`, its setting "cpu" and its plan (optimiser, schedule,
 augmentation), but 128 steps of 128 pictures. Each has its own learning rate: the best of three by
 the 5,000 training pictures that nobody trains on, with seed 9; where the best is the first or the
 last, rates beyond it are tried until it is not. Then five other seeds with that rate, on the whole
-test set, the models in turn. One thread, so that the processor seconds can be compared.
+test set. One thread, so that the processor seconds can be compared.
 """
 
 import argparse
@@ -97,32 +98,35 @@ def tuned(runs: Drafts, model: str) -> dict[float, float]:
     return dict(sorted(tried.items()))
 
 
-def collected(runs: Drafts) -> Runs:
-    """All runs, by model, as they are stored."""
-    tried = {model: tuned(runs, model) for model in MODELS}
-    rate = {model: max(of, key=lambda lr: of[lr]) for model, of in tried.items()}
-    by_seed = [{model: runs.get(model, rate[model], seed) for model in MODELS} for seed in SEEDS]
-    found = {}
-    for model in MODELS:
-        each = [one[model] for one in by_seed]
-        found[model] = {
-            "parameters": each[0]["parameters"],
-            "tried": {str(lr): right for lr, right in tried[model].items()},
-            "rate": rate[model],
-            "right": [run["right"] for run in each],
-            "cpu_seconds": [run["cpu_seconds"] for run in each],
-        }
-    chance = 1 / len(pictures().classes)
-    return {"config": COMMON, "data": pictures().name, "chance": chance, "models": found}
+def of_model(runs: Drafts, model: str) -> Runs:
+    """Held-out answers by learning rate, and what five seeds found with the best."""
+    tried = tuned(runs, model)
+    rate = max(tried, key=lambda lr: tried[lr])
+    each = [runs.get(model, rate, seed) for seed in SEEDS]
+    return {
+        "data": each[0]["data"],
+        "parameters": each[0]["parameters"],
+        "tried": {str(lr): right for lr, right in tried.items()},
+        "rate": rate,
+        "right": [run["right"] for run in each],
+        "cpu_seconds": [run["cpu_seconds"] for run in each],
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--minutes", type=float, default=math.inf, help="after them no run begins")
+    parser.add_argument("--only", choices=MODELS, help="one model's runs; stores nothing yet")
     options = parser.parse_args()
     torch.set_num_threads(1)
     runs = Drafts(DRAFTS, time.monotonic() + 60 * options.minutes)
-    write(STORE, collected(runs) | {"provenance": provenance(device.choose(0))})
+    models = {
+        name: of_model(runs, name) for name in reversed(MODELS) if options.only in (None, name)
+    }
+    if options.only is None:
+        (data,) = {run.pop("data") for run in models.values()}  # the same copy for all
+        found = {"config": COMMON, "data": data, "chance": 0.1, "models": models}
+        write(STORE, found | {"provenance": provenance(device.choose(0))})
 
 
 if __name__ == "__main__":
