@@ -235,9 +235,13 @@ def grouped_cases(numbers):
         shapes = (B, H, T, D), (B, G, T, D), (B, G, T, D)
         return tuple(normal(numbers, *shape) for shape in shapes)
 
+    def uneven(mask):
+        mask[0, 1], mask[1, 0] = True, False  # so that it is not its own transpose
+        return mask
+
     return [
         Case("six heads, three of keys", qkv(2, 6, 3, 4, 5), 2),
-        Case("a mask", (*qkv(2, 6, 2, 4, 3), look(numbers, 4, 4))),
+        Case("a mask", (*qkv(2, 6, 2, 4, 3), uneven(look(numbers, 4, 4)))),
         Case("one head of keys for all", qkv(1, 4, 1, 3, 2)),
     ]
 
