@@ -79,7 +79,7 @@ class Drafts:
         """One run; with the seed for tuning on held-out pictures, else on the test set."""
         asked = "validation" if seed == TUNE else "test"
         config = COMMON | {"model": model, "lr": lr, "seed": seed, "asked": asked}
-        path = self.folder / f"{model}.lr{lr:g}.seed{seed}.json"
+        path = self.folder / f"{model}.lr{lr:g}.seed{seed}.draft"
         if not path.exists() and time.monotonic() > self.until:
             raise SystemExit("the time is over: nothing is stored yet; the same command goes on")
         new = not path.exists()
