@@ -35,11 +35,15 @@ class MultiToken(nn.Module):
         self.join, self.block = nn.Linear(2 * width, width, bias=False), block
 
     def forward(
-        self, hidden: Float[Tensor, "B T C"], embedded: Float[Tensor, "B T C"]
+        self,
+        hidden: Float[Tensor, "B T C"],
+        embedded: Float[Tensor, "B T C"],
+        cache: Kept | None = None,
     ) -> Float[Tensor, "B T C"]:
-        """`embedded` holds the token after each of the positions of `hidden`."""
+        """`embedded` holds the token after each of the positions of `hidden`, which are the new
+        ones where the block has a `cache`."""
         joined = torch.cat((self.hidden_norm(hidden), self.token_norm(embedded)), -1)
-        return self.norm(self.block(self.join(joined), mask=causal))
+        return self.norm(self.block(self.join(joined), mask=causal, cache=cache))
 
 
 class MultiTokenModel(nn.Module):
