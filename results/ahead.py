@@ -5,7 +5,7 @@
 
 Two drafts start from the last hidden state, which the checking call has left behind: four heads
 (`Heads`), and one multi-token block that is applied again and again (`ChainDraft`). Each is trained
-for 150 steps of 8 windows of 64 tokens of documentation while the model stays as it is; three
+for 150 steps of 8 windows of 64 tokens of documentation while the model stays as it is; five
 seeds, nothing was tuned. In each run the model writes four texts of 60 tokens after prompts of 64
 that it never saw, in turns without a draft (plain cache), with the table of counts, with the copy,
 with the heads and with the block. Stored for each text: calls, proposed and kept tokens; seconds of
@@ -43,7 +43,7 @@ from attnbook.train import cosine, train
 from attnbook.transformer import LanguageModel
 
 STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "ahead.json"
-SEEDS, LENGTHS, STEPS, HEADS = range(3), (1, 2, 4), 150, 4
+SEEDS, LENGTHS, STEPS, HEADS = range(5), (1, 2, 4), 150, 4
 TEXTS, PROMPT, TOKENS = 4, 64, 60
 WAYS = {"greedy": certain, "drawn": after(temperature(1.0))}
 PLAIN, DRAFTS = "no draft", ("table of counts", "copy", "heads", "block")

@@ -151,7 +151,7 @@ class Grader:
         if verdict.share < 1:
             text += "".join(f" (Before that, {say(line)})" for line in reply.lines("trouble"))
             text += "".join(f" (Without {line}, with which it ends badly.)" for line in reply.left)
-        return Answer(round(asked.points * verdict.share, 2), text[:1000], list(verdict.mistakes))
+        return Answer(round(asked.points * verdict.share, 2), text[:2000], list(verdict.mistakes))
 
     def follow(
         self, row: Row, replies: dict[str, Reply], raw: bytes, box: Path, number: int
