@@ -156,7 +156,7 @@ def test_the_table_in_chapter_6_is_what_is_stored(runs, root):
         if run["config"]["corpus"] == "multi30k-de-en"
     }
     expected = {
-        f"| `{model}` | {run['parameters'] / 1e6:.1f} million | {run['config']['epochs']} "
+        f"| `{model}` | {run['parameters'] / 1e6:.1f} M | {run['config']['epochs']} "
         f"| {run['bleu']:.1f} "
         f"| {format(run['bleu_beams'], '.1f') if 'bleu_beams' in run else 'not measured'} |"
         for model, run in multi30k.items()
