@@ -169,6 +169,12 @@ def test_its_gradients_are_traced_ahead_of_time(name):
         close(mine, theirs)
 
 
+def test_a_mixture_whose_sizes_depend_on_no_numbers_is_traced_in_one_piece():
+    model, given = subject("mixtral")
+    compiled = torch.compile(dense(model), fullgraph=True, backend="aot_eager")
+    close(compiled(*given), model(*given))
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_step_of_training_is_compiled_to_machine_code():

@@ -5,7 +5,6 @@ What a mixture is by hand, and its balance, is tested with the other feed-forwar
 
 from functools import partial
 
-import jaxtyping
 import pytest
 import torch
 from torch import nn
@@ -56,8 +55,7 @@ def test_a_shared_expert_works_on_every_token():
     assert_close(gated(x), mixture()(x) + share * gated.shared.expert(x))
 
 
-def test_without_sizes_that_depend_on_numbers_it_runs_on_meta_in_vmap_and_compiled(monkeypatch):
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # checks do not compile
+def test_without_sizes_that_depend_on_numbers_it_runs_on_meta_and_in_vmap():
     layer, x = mixture(everybody), inputs().detach()
     assert layer.to_empty(device="meta")(x.to("meta")).shape == x.shape
     layer = mixture(everybody)
@@ -70,7 +68,6 @@ def test_without_sizes_that_depend_on_numbers_it_runs_on_meta_in_vmap_and_compil
     for b in range(B):
         for name, expected in grad(loss)(weights, x[b]).items():
             assert_close(each[name][b], expected)
-    assert_close(torch.compile(layer, fullgraph=True, backend="aot_eager")(x), layer(x))
 
 
 def test_a_mixture_is_deepseek_v3s_layer():

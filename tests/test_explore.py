@@ -532,8 +532,8 @@ def test_a_finger_flips_by_a_tap_paints_sideways_and_scrolls_upwards(blank):
         assert [5, 8] in visit.state["flips"]
         before = visit.state["flips"]
         drag(visit, node, 0, -100)
-        visit.page.wait_for_timeout(200)
-        assert visit.page.evaluate("scrollY") > 50 and visit.state["flips"] == before
+        visit.page.wait_for_function("scrollY > 50")
+        assert visit.state["flips"] == before
 
 
 def test_space_flips_the_cell_that_the_arrows_reached(blank):

@@ -32,6 +32,7 @@ def test_right_answers_run_in_whatever_form_a_notebook_takes_them(name):
     cells = [{"cell_type": "code", "source": source} for source in ("import torch", FRIENDLY[name])]
     tensors = {"q": torch.ones(2, 4), "k": torch.eye(3, 4)}
     question = {"name": "scores", "cases": [["q", "k"]], "given": [], "banned": [], "others": []}
+    question |= {"trained": [], "plain": []}
     line, _, found = answer.code(
         question, tensors, json.dumps({"cells": cells}).encode()
     ).partition(b"\n")

@@ -90,8 +90,9 @@ def tried(sheet: Sheet, function: Callable[..., Any]) -> str:
     return verdict.text
 
 
-def effects(sheet: Sheet, function: Callable[..., Any], deadline: float) -> Effects:
-    """What a function does beside its answers, as far as there is time to see it."""
+def effects(sheet: Sheet, function: Any, deadline: float) -> Effects:
+    """What a function (or what stands in its place) does beside its answers, as far as there is
+    time to see it."""
     places: set[int] = set()
     slopes = None
     with suppress(BaseException), no_longer_than(deadline - time.monotonic()):
