@@ -3,10 +3,10 @@
     python results/class_of_twenty.py --minutes 1   # goes on where it stopped
 
 Twenty submissions are made of the lab's own solution and the two scripts in labs/levels/, with
-other sizes, vocabularies and names; three have a fault: one stops, one gives rows that do
-not sum to 1, one is no Python. Then `attnbook labs leaderboard` is run on the folder as a lecturer
-runs it, two projects at a time, tiny Shakespeare. results/grading/class_of_twenty.json has its
-table, and the seconds by the clock of all runs together.
+other sizes, vocabularies and names; three have a fault: one stops, one gives rows that do not sum
+to 1, one ends in lines that are no Python (the rest of it counts). Then `attnbook labs leaderboard`
+is run on the folder as a lecturer runs it, two projects at a time, tiny Shakespeare.
+results/grading/class_of_twenty.json has its table, and the seconds by the clock of each run.
 """
 
 import argparse
@@ -85,7 +85,7 @@ def handed_in() -> Path:
 
 
 def table(path: Path) -> list[dict[str, Any]]:
-    with path.open(encoding="utf-8", newline="") as file:
+    with path.open(encoding="utf-8-sig", newline="") as file:
         return list(csv.DictReader(file))
 
 

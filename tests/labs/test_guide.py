@@ -64,6 +64,20 @@ def test_the_time_for_a_class_is_the_measured_one(guide, root):
     assert 0 < stored["killed_at"] < 200 and stored["graded_again"] == 0
 
 
+def test_the_time_for_a_leaderboard_is_the_measured_one(guide, root):
+    """And two of the three faulty projects have no score; of the third the rest counts."""
+    stored = json.loads((root / "results/grading/class_of_twenty.json").read_text(encoding="utf-8"))
+    minutes = sum(stored["seconds"]) / 60
+    assert f"at one minute each, took {minutes:.0f} minutes on two processors" in guide
+    assert stored["config"] == {"projects": 20, "minutes": 1.0, "workers": 2} and minutes < 60
+    rows = [row for row in stored["table"] if row["level"] == "project"]
+    unscored = {row["file"]: row["reason"] for row in rows if not row["nats per byte"]}
+    assert len(rows) == 20 and set(unscored) == {"student-stops.py", "student-sums.py"}
+    assert (
+        "RuntimeError" in unscored["student-stops.py"] and "sum to" in unscored["student-sums.py"]
+    )
+
+
 def test_how_well_others_submissions_are_graded_is_what_came_out(guide, root):
     """Written by people who had not seen the checks; what is listed adds up to what is counted."""
     stored = json.loads((root / "labs/held_out.json").read_text(encoding="utf-8"))
