@@ -6,7 +6,7 @@ Twenty submissions are made of the lab's own solution and the two scripts in lab
 other sizes, vocabularies and names; three have a fault: one stops, one gives rows that do not sum
 to 1, one ends in lines that are no Python (the rest of it counts). Then `attnbook labs leaderboard`
 is run on the folder as a lecturer runs it, two projects at a time, tiny Shakespeare.
-results/leaderboard/class_of_twenty.json has its table, and the seconds by the clock of each run.
+results/class_of_twenty.json has its table, and the seconds by the clock of each run.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from attnbook.labs import leaderboard
 from attnbook.provenance import provenance, write
 
 ROOT = Path(__file__).resolve().parents[1]
-STORE = ROOT / "results" / "leaderboard" / "class_of_twenty.json"
+STORE = ROOT / "results" / "class_of_twenty.json"
 PLACE = ROOT / "_build" / "class_of_twenty"
 SIZES = '{"V": 768, "C": 128, "H": 4, "layers": 3}'
 SCRIPTS = [  # which level, and what is changed: V, C, H, layers

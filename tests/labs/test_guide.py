@@ -66,9 +66,7 @@ def test_the_time_for_a_class_is_the_measured_one(guide, root):
 
 def test_the_time_for_a_leaderboard_is_the_measured_one(guide, root):
     """And two of the three faulty projects have no score; of the third the rest counts."""
-    stored = json.loads(
-        (root / "results/leaderboard/class_of_twenty.json").read_text(encoding="utf-8")
-    )
+    stored = json.loads((root / "results/class_of_twenty.json").read_text(encoding="utf-8"))
     minutes = sum(stored["seconds"]) / 60
     assert f"at one minute each, took {minutes:.0f} minutes on two processors" in guide
     assert stored["config"] == {"projects": 20, "minutes": 1.0, "workers": 2} and minutes < 60
