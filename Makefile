@@ -1,7 +1,6 @@
-# `make book` builds the website, `make test` proves it (a quarter of an hour on two cores; all that there is
-# with SLOW=1). Both make .venv first if it is missing.
+# `make book` builds the website, `make test` proves it (some minutes on two cores; all that there is with SLOW=1). Both make .venv first if it is missing.
 .NOTPARALLEL:
-.PHONY: help book test serve notebooks lint unit nbval chapters site site-tests slow test-machines \
+.PHONY: help book test serve notebooks lint unit nbval chapters site site-tests slow weekly test-machines \
         bench gpu picture pdf slides cards set-repository lock clean env-book env-test
 
 PYTHON ?= python3
@@ -19,12 +18,11 @@ unexport PYTHONDONTWRITEBYTECODE
 CHAPTERS := $(foreach n,0 1,$(filter-out $(wildcard book/*-deeper-*),$(wildcard book/$(n)*.ipynb)))
 RUN := .venv/bin/python
 BUILD := .venv/bin/jupyter-book build . -W -n --keep-going
-# Says which files have become slower.
-PYTEST = ATTNBOOK_STAGE=$@ $(RUN) -m pytest -p timings
-NBVAL = ATTNBOOK_STAGE=nbval $(RUN) -m pytest -p timings --nbval --nbval-current-env --nbval-sanitize-with tools/nbval.cfg \
-         --nbval-cell-timeout=120 --timeout=600 \
+PYTEST = $(RUN) -m pytest --durations=15 --durations-min=5
+NBVAL = $(RUN) -m pytest --nbval --nbval-current-env --nbval-sanitize-with tools/nbval.cfg \
+         --nbval-cell-timeout=600 --timeout=1800 \
          --dist loadscope $(NOTEBOOK)
-QUICK = not slow$(if $(SLOW),, and not browser)
+QUICK = not slow and not weekly$(if $(SLOW),, and not browser)
 START := $(shell date +%s)
 
 help: ## this list
@@ -33,9 +31,8 @@ help: ## this list
 book: env-book ## build the website from the stored outputs, say where to open it
 	@echo "== website"
 	@# A second build after a failed one would not repeat its warnings: forget what was read.
-	@new=$$([ -e _build ] || echo new); rm -f _build/whole; start=$$(date +%s); \
-	    $(BUILD) -q || { rm -rf _build/.doctrees; exit 1; }; [ -z "$$new" ] || { $(RUN) tools/whole.py --note; \
-	    $(RUN) tools/timings.py --took $$(($$(date +%s) - start)) website; }
+	@new=$$([ -e _build ] || echo new); rm -f _build/whole; \
+	    $(BUILD) -q || { rm -rf _build/.doctrees; exit 1; }; [ -z "$$new" ] || $(RUN) tools/whole.py --note
 	@$(RUN) -c 'from pathlib import Path as P; print("Open", P("_build/html/index.html").resolve().as_uri())'
 
 test: env-test lint unit $(if $(SLOW),nbval site-tests slow,chapters site) ## must be green; SLOW=1: all that there is
@@ -46,13 +43,14 @@ lint: env-test ## code style, notebooks included; types; workflows
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
 	@$(RUN) -m mypy
+	@mkdir -p _build
+	@.venv/bin/lint-imports --no-cache >_build/imports.log || { cat _build/imports.log; exit 1; }
 	@.venv/bin/check-jsonschema -q --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	@.venv/bin/check-jsonschema -q --builtin-schema vendor.citation-file-format --default-filetype yaml CITATION.cff
 
 unit: env-test ## the module's tests, shapes enforced
 	@echo "== unit tests"
-	@$(PYTEST) tests -n $(WORKERS) --dist worksteal -m "$(QUICK)" --ignore tests/test_site.py --ignore tests/test_browser.py \
-	    --ignore tests/test_find.py --ignore tests/test_takeaway.py --ignore tests/test_reading.py
+	@$(PYTEST) tests -n $(WORKERS) --dist worksteal -m "$(QUICK) and not site"
 
 chapters: NOTEBOOK := $(CHAPTERS)
 chapters: nbval ## the main chapters again, every output compared
@@ -68,12 +66,14 @@ site: env-test ## the website built from nothing, if it is not; warnings are err
 
 site-tests: site ## the same, then in a browser
 	@echo "== website's tests"
-	@$(PYTEST) tests/test_site.py tests/test_browser.py tests/test_find.py \
-	    tests/test_takeaway.py tests/test_reading.py -n $(WORKERS) --dist loadgroup -rs
+	@$(PYTEST) tests/site -n $(WORKERS) --dist loadgroup -m "not weekly"
 
 slow: env-test ## what takes longest: each notebook alone, as on Colab; compiled models; classes graded
 	@echo "== slow tests (as on Colab; of the last commit)"
-	@$(PYTEST) $$(grep -rl --include='test_*.py' mark.slow tests) -n $(WORKERS) --dist worksteal -m slow
+	@$(PYTEST) $$(grep -rl --include='test_*.py' mark.slow tests) -n $(WORKERS) --dist worksteal -m "slow and not weekly"
+
+weekly: site ## claims about one more lab, page or family of models, which `make test` takes a few of
+	@$(PYTEST) tests -n $(WORKERS) --dist loadgroup -m weekly
 
 test-machines: env-test ## notebooks as other processors and thread counts would run them
 	@set -e; for threads in 1 2; do for capability in default avx2 ""; do \

@@ -11,7 +11,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 BETWEEN = re.compile(r"(?<=<!-- numbers -->\n).*?(?=<!-- /numbers -->)", re.DOTALL)
-RUNS, RESULTS = "src/attnbook/runs", "results"
+RUNS, RESULTS = "src/bookkit/runs", "results"
 FAST, LADDER, BESIDE = f"{RUNS}/fast.json", f"{RUNS}/speedrun.json", "benchmarks/models.json"
 DECODING = f"{RUNS}/decoding.json"
 WEIGHTS = "src/attnbook/weights"

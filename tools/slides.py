@@ -25,6 +25,7 @@ SCRIPTS = ROOT / "book/_ext/scripts"
 URL = re.compile(r"url\(\s*['\"]?([^'\")]+)['\"]?\s*\)")
 FACE = re.compile(r"@font-face\s*{[^}]*}")
 SET = "async () => { await window.MathJax?.startup?.promise; await document.fonts.ready }"
+LOADED = "() => Promise.all([...document.images].map((image) => image.decode().catch(() => 0)))"
 # Fonts of formulas that are used here; the others' rules only make the file heavy.
 FONTS = "[...document.fonts].filter(font => font.status == 'loaded').map(font => font.family)"
 
@@ -138,6 +139,7 @@ def main(arguments: list[str] | None = None) -> None:
             if options.pdf:
                 page.goto(path.resolve().as_uri())
                 page.locator(".present-count").wait_for()
+                page.evaluate(LOADED)
                 page.pdf(
                     path=path.with_suffix(".pdf"), prefer_css_page_size=True, print_background=True
                 )

@@ -1,31 +1,40 @@
 """Attention: score every key against a query, turn the scores into weights, average the values.
 
-`mask` is True where looking is allowed, as in torch's `scaled_dot_product_attention`
-(`nn.MultiheadAttention` means the opposite by its masks).
+`attend` is the operation, `MultiHeadAttention` the layer; below them its projections, and scores
+with weights of their own. `mask` is True where looking is allowed, as in torch's
+`scaled_dot_product_attention` (`nn.MultiheadAttention` means the opposite by its masks).
 """
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnbook.cache import Cache, KVCache, StaticCache, WindowCache, append_to, places
-from attnbook.kept import MemoryCache
-from attnbook.learned_scores import AdditiveScores as AdditiveScores  # other scores for `attend`
-from attnbook.learned_scores import MultiplicativeScores as MultiplicativeScores
-from attnbook.masks import Mask, Pattern, Places, as_pattern, left_of, table_of
-from attnbook.masks import causal_mask as causal_mask  # taught as part of attention
-from attnbook.masks import check_mask as check_mask
-from attnbook.masks import length_mask as length_mask
-from attnbook.projection import Projection, Projects
-from attnbook.rotary import Rotate, grown
-from attnbook.score import Relative, Score, shared
+from attnbook.cache import Cache, KVCache, MemoryCache, StaticCache, WindowCache, append_to
+from attnbook.masks import (
+    Grid,
+    Mask,
+    Pattern,
+    as_pattern,
+    causal,
+    check_mask,
+    combine,
+    dense,
+    position_ids,
+)
+from attnbook.positions import Rotate, scale_queries
+from attnbook.scores import Relative, Score, shared
 
+KeysAndValues = tuple[Float[Tensor, "B kv_heads Tk D"], Float[Tensor, "B kv_heads Tk Dv"]]
+Heads = tuple[
+    Float[Tensor, "B H Tq D"], Float[Tensor, "B kv_heads Tk D"], Float[Tensor, "B kv_heads Tk Dv"]
+]
 ScoreFunction = Callable[
     [Float[Tensor, "*batch Tq Dq"], Float[Tensor, "*batch Tk Dk"]], Float[Tensor, "*batch Tq Tk"]
 ]
@@ -103,7 +112,7 @@ def attend(
 
 
 class Attention(nn.Module):
-    """Several attentions side by side, each in a head of its own, then mixed: the layer's parts.
+    """Multi-head attention from its parts: several attentions side by side, then mixed.
 
     `project(x, memory)` makes queries, keys and values; `rotate(x, start)` turns queries and keys
     by their position; `score` says how well they fit; `pattern` who may look at whom, in this
@@ -111,7 +120,7 @@ class Attention(nn.Module):
     the usual choice of these. Vaswani et al. 2017, section 3.2.2.
     """
 
-    project: Projects
+    project: "Projects"
 
     def __init__(
         self,
@@ -128,7 +137,7 @@ class Attention(nn.Module):
         self.score = Score() if score is None else score
         self.pattern, self.gate, self.dropout = pattern, gate, dropout
         self.heads, self.kv_heads = self.project.heads, self.project.kv_heads
-        self.see: Callable[[Tensor], None] | None = None  # called with the weights, if wanted
+        self.on_weights: Callable[[Tensor], None] | None = None  # called with (B H Tq Tk), if set
 
     def forward(
         self,
@@ -140,26 +149,51 @@ class Attention(nn.Module):
     ) -> Float[Tensor, "B Tq Cout"]:
         """Queries come from `x`, keys and values from `memory`, or from `x` too: self-attention.
 
-        `mask` is a pattern, or a table that broadcasts to (B, Tq, Tk), or to (B, H, Tq, Tk). A
-        `cache` supplies the keys and values of earlier calls; those of a memory are made once, with
-        a `MemoryCache`. `positions` are those of `x`, (Tq,) or (B, Tq); without them they are
-        counted on from the cache.
+        `mask` is a pattern, or a boolean tensor that broadcasts to (B, Tq, Tk), or to
+        (B, H, Tq, Tk). A `cache` supplies the keys and values of earlier calls; those of a memory
+        are made once, with a `MemoryCache`. `positions` are those of `x`, (Tq,) or (B, Tq); without
+        them they are counted on from the cache. A memory's positions count from 0.
         """
         self.check(x, x if memory is None else memory, mask, cache)
         if memory is not None and cache is not None:
-            q, (k, v) = self.project.queries(x), cache.keep(partial(self.project.keys, memory))
+            q, (k, v) = self.project.queries(x), cache.fill(partial(self.project.keys, memory))
         else:
-            q, k, v = self.project(x, memory)
-        if self.rotate is not None:
-            counted = 0 if cache is None else cache.length
-            where = counted if positions is None else positions
-            q, k = grown(self.rotate, self.rotate(q, where), where), self.rotate(k, where)
+            q, k, v = self.project(x, memory)  # (B H Tq D), (B kv_heads Tk D), (B kv_heads Tk Dv)
+        q, k = self.rotated(q, k, cache, memory is not None, positions)
         if memory is None and cache is not None:
             k, v = append_to(cache, k, v, mask)
-        at = places(x, k, cache, mask)
-        heads = self.mix(q, k, v, left_of(at, mask, self.pattern), at)
+        sizes = x.shape[0], x.shape[1], k.shape[2], x.device
+        grid = Grid(*sizes) if cache is None else cache.grid(*sizes)
+        mask, grid = self.visible(mask, grid)
+        heads = self.mix(q, k, v, mask, grid)  # (B H Tq Dv)
         heads = heads.transpose(1, 2).flatten(2)  # (B Tq H·Dv)
         return self.to_out(heads if self.gate is None else self.gate(heads, x))
+
+    def rotated(
+        self,
+        q: Float[Tensor, "B H Tq D"],
+        k: Float[Tensor, "B kv_heads Tk D"],
+        cache: Cache | MemoryCache | None,
+        cross: bool,
+        positions: Int[Tensor, "..."] | None,
+    ) -> tuple[Float[Tensor, "B H Tq D"], Float[Tensor, "B kv_heads Tk D"]]:
+        """Queries and keys turned by their positions; `cross`: the keys are a memory's."""
+        if self.rotate is None:
+            return q, k
+        cached = 0 if cache is None else cache.length
+        start = cached if positions is None else positions
+        if isinstance(cache, MemoryCache):  # nothing is appended to it: queries are counted here
+            cache.length = cached + q.shape[2]
+        q = scale_queries(self.rotate, self.rotate(q, start), start)
+        return q, self.rotate(k, 0 if cross else start)
+
+    def visible(self, mask: Mask | None, grid: Grid) -> tuple[Mask | None, Grid]:
+        """The mask and this layer's own pattern together, and the positions they speak of."""
+        if mask is causal and self.pattern is None and grid.start is None:
+            return (None if grid.Tq == 1 else mask), grid  # nothing to combine
+        ids = position_ids(mask)
+        grid = grid if ids is None else replace(grid, position_ids=ids)
+        return combine(grid, mask, self.pattern), grid
 
     def check(
         self, x: Tensor, memory: Tensor, mask: Mask | None, cache: Cache | MemoryCache | None
@@ -175,29 +209,30 @@ class Attention(nn.Module):
             raise ValueError("a memory is kept in a MemoryCache: its keys come all at once")
         if memory.shape[0] != x.shape[0]:
             raise ValueError(f"{x.shape[0]} sequences look at a memory of {memory.shape[0]}")
-        if mask is not None:
+        if mask is not None and mask is not causal:
             Tk = memory.shape[1] if cache is None else cache.total(memory.shape[1])
             as_pattern(mask).check(x.shape[0], self.heads, x.shape[1], Tk)
 
     def mix(
-        self, q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, at: Places
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, grid: Grid
     ) -> Float[Tensor, "B H Tq Dv"]:
         """`attend` in every head: by torch's fused kernel, unless somebody wants the weights."""
         dropout = self.dropout if self.training else 0.0
-        output = self.score.fused(q, k, v, mask, at, dropout) if self.see is None else None
-        if output is not None:
-            return output
+        if self.on_weights is None:
+            output = self.score.fused(q, k, v, mask, grid, dropout)
+            if output is not None:
+                return output
         k, v = shared(k, self.heads), shared(v, self.heads)
-        score = partial(self.score, bias=self.score.bias(at))
-        output, weights = attend(q, k, v, table_of(mask, at), score, self.score.sink())
-        if self.see is not None:
-            self.see(weights)
+        score = partial(self.score, bias=self.score.bias(grid))
+        output, weights = attend(q, k, v, dense(mask, grid), score, self.score.sink())
+        if self.on_weights is not None:
+            self.on_weights(weights)
         return F.dropout(weights, dropout) @ v if dropout else output
 
-    def cache(self, room: int | None = None) -> Cache:
-        """An empty cache that suits this layer: of fixed `room`, or one that grows or forgets."""
-        if room is not None:
-            return StaticCache(room)
+    def cache(self, max_len: int | None = None) -> Cache:
+        """An empty cache that suits this layer: of `max_len`, or one that grows or forgets."""
+        if max_len is not None:
+            return StaticCache(max_len)
         reach = None if self.pattern is None else self.pattern.reach
         return KVCache() if reach is None else WindowCache(reach)
 
@@ -208,14 +243,15 @@ class Attention(nn.Module):
 
 
 class MultiHeadAttention(Attention):
-    """Several attentions side by side, each in its own slice of the width, then mixed.
+    """Multi-head attention: each head attends in its own slice of the width.
 
     Vaswani et al. 2017, section 3.2.2. With `kv_heads` < `heads`, several queries share a key and
     value (Ainslie et al. 2023). `rotate(x, start)` turns queries and keys by their position, from
-    position `start` on; `relative(Tq, Tk)` is added to the scores, one (Tq, Tk) table per head.
+    position `start` on; `relative(Tq, Tk)` is added to the scores, one (Tq, Tk) table per head;
+    `q_norm` and `k_norm` normalise each head's queries and keys (Henry et al. 2020).
     """
 
-    project: Projection
+    project: "Projection"
 
     def __init__(
         self,
@@ -225,8 +261,10 @@ class MultiHeadAttention(Attention):
         rotate: Rotate | None = None,
         relative: Relative | None = None,
         bias: bool = True,
+        q_norm: nn.Module | None = None,
+        k_norm: nn.Module | None = None,
     ):
-        project = Projection(width, heads, kv_heads, bias=bias)
+        project = Projection(width, heads, kv_heads, bias=bias, q_norm=q_norm, k_norm=k_norm)
         to_out = nn.Linear(width, width, bias=bias)
         super().__init__(project, to_out, rotate, Score(relative=relative))
 
@@ -240,8 +278,219 @@ class MultiHeadAttention(Attention):
         """How many of its channels are queries, keys and values."""
         return self.project.widths
 
-    def __setattr__(self, name: str, value: Any) -> None:  # any attribute: numbers, parts
-        if name == "to_qkv":  # else torch would register a second map that nobody calls
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "to_qkv":  # an adapter: torch would register a second map that nobody calls
             self.project.to_qkv = value
         else:
             super().__setattr__(name, value)
+
+
+class Projects(Protocol):
+    """What an attention asks of its projection: its sizes, and queries, keys and values."""
+
+    width: int
+    memory_width: int
+    heads: int
+    kv_heads: int
+
+    def __call__(
+        self, x: Float[Tensor, "B Tq C"], memory: Float[Tensor, "B Tk Cm"] | None = None
+    ) -> Heads:
+        """Queries, keys and values, each (B, heads, T, D)."""
+
+    def queries(self, x: Float[Tensor, "B Tq C"]) -> Float[Tensor, "B H Tq D"]:
+        """Queries alone."""
+
+    def keys(self, memory: Float[Tensor, "B Tk Cm"]) -> KeysAndValues:
+        """Keys and values of a memory."""
+
+
+class Projection(nn.Module):
+    """Queries, keys and values of all heads by one product with one matrix, `to_qkv`.
+
+    A head is `D` wide, width ÷ heads if nothing else is said. `q_norm` and `k_norm` work on each
+    head's queries and keys, apart; on all heads together inside `AcrossHeads`. Queries are made of
+    `x`, keys and values of `memory`: the matrix is multiplied with both then, and what is not
+    needed is dropped (`SplitProjection` makes none of it).
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        kv_heads: int | None = None,
+        D: int | None = None,
+        bias: bool = True,
+        q_norm: nn.Module | None = None,
+        k_norm: nn.Module | None = None,
+    ):
+        super().__init__()
+        kv_heads = heads if kv_heads is None else kv_heads
+        if heads < 1 or (D is None and width % heads):
+            raise ValueError(f"width {width} does not divide into {heads} heads")
+        check_sharing(heads, kv_heads)
+        self.width = self.memory_width = width
+        self.heads, self.kv_heads, self.D = heads, kv_heads, D or width // heads
+        self.widths = [heads * self.D, kv_heads * self.D, kv_heads * self.D]
+        self.to_qkv: nn.Module = nn.Linear(width, sum(self.widths), bias=bias)
+        self.q_norm, self.k_norm = q_norm, k_norm
+
+    def forward(
+        self, x: Float[Tensor, "B Tq C"], memory: Float[Tensor, "B Tk C"] | None = None
+    ) -> Heads:
+        """Queries, keys and values, each (B, heads, T, D)."""
+        if memory is not None:
+            return self.queries(x), *self.keys(memory)
+        q, k, v = (by_head(part, self.D) for part in self.to_qkv(x).split(self.widths, -1))
+        return normed(q, self.q_norm), normed(k, self.k_norm), v
+
+    def queries(self, x: Float[Tensor, "B Tq C"]) -> Float[Tensor, "B H Tq D"]:
+        q, _, _ = self.to_qkv(x).split(self.widths, -1)
+        return normed(by_head(q, self.D), self.q_norm)
+
+    def keys(self, memory: Float[Tensor, "B Tk C"]) -> KeysAndValues:
+        """Keys and values of a memory; the same for all that is asked of it."""
+        _, k, v = self.to_qkv(memory).split(self.widths, -1)
+        return normed(by_head(k, self.D), self.k_norm), by_head(v, self.D)
+
+
+class SplitProjection(nn.Module):
+    """Queries, keys and values by a map each: for attention to a memory, or if the maps differ.
+
+    Of the maps' sizes follow all others: the memory may have another width than `x`, values another
+    than keys. Norms as in `Projection`.
+    """
+
+    def __init__(
+        self,
+        heads: int,
+        to_q: nn.Linear,
+        to_k: nn.Linear,
+        to_v: nn.Linear,
+        q_norm: nn.Module | None = None,
+        k_norm: nn.Module | None = None,
+    ):
+        super().__init__()
+        if heads < 1 or to_q.out_features % heads:
+            raise ValueError(f"queries of {to_q.out_features} do not divide into {heads} heads")
+        self.D = to_q.out_features // heads
+        if to_k.out_features % self.D:
+            raise ValueError(f"keys of {to_k.out_features} do not divide into heads of {self.D}")
+        self.heads, self.kv_heads = heads, to_k.out_features // self.D
+        check_sharing(heads, self.kv_heads)
+        if to_v.out_features % self.kv_heads or to_v.in_features != to_k.in_features:
+            raise ValueError(
+                f"values of {to_v.in_features} → {to_v.out_features} do not go with "
+                f"{self.kv_heads} heads of keys from {to_k.in_features}"
+            )
+        self.width, self.memory_width = to_q.in_features, to_k.in_features
+        self.to_q, self.to_k, self.to_v = to_q, to_k, to_v
+        self.q_norm, self.k_norm = q_norm, k_norm
+
+    def forward(
+        self, x: Float[Tensor, "B Tq C"], memory: Float[Tensor, "B Tk Ck"] | None = None
+    ) -> Heads:
+        return self.queries(x), *self.keys(x if memory is None else memory)
+
+    def queries(self, x: Float[Tensor, "B Tq C"]) -> Float[Tensor, "B H Tq D"]:
+        return normed(by_head(self.to_q(x), self.D), self.q_norm)
+
+    def keys(self, memory: Float[Tensor, "B Tk Ck"]) -> KeysAndValues:
+        """Keys and values of a memory; the same for all that is asked of it."""
+        k, v = self.to_k(memory), self.to_v(memory)
+        values = v.shape[-1] // self.kv_heads
+        return normed(by_head(k, self.D), self.k_norm), by_head(v, values)
+
+
+class AcrossHeads(nn.Module):
+    """A norm of all heads' queries, or keys, together: its width is heads × D (OLMo 2)."""
+
+    def __init__(self, norm: nn.Module):
+        super().__init__()
+        self.norm = norm
+
+    def forward(self, x: Float[Tensor, "B H T D"]) -> Float[Tensor, "B H T D"]:
+        return by_head(self.norm(x.transpose(1, 2).flatten(2)), x.shape[-1])
+
+
+class SigmoidGate(nn.Module):
+    """Each head's output, times a number between 0 and 1 that the layer's input decides on.
+
+    A gate per head if `gates` is the number of heads, per channel if it is heads × D. Qiu et al.
+    2025, section 2.2, position G1.
+    """
+
+    def __init__(self, width: int, gates: int, bias: bool = False):
+        super().__init__()
+        self.gates, self.to_gate = gates, nn.Linear(width, gates, bias=bias)
+
+    def forward(
+        self, heads: Float[Tensor, "B T all"], x: Float[Tensor, "B T C"]
+    ) -> Float[Tensor, "B T all"]:
+        if heads.shape[-1] % self.gates:
+            raise ValueError(f"{heads.shape[-1]} channels do not divide among {self.gates} gates")
+        open_by = self.to_gate(x).sigmoid().unsqueeze(-1)  # (B T gates 1)
+        return (heads.unflatten(-1, (self.gates, -1)) * open_by).flatten(-2)
+
+
+def by_head(x: Float[Tensor, "B T all"], D: int) -> Float[Tensor, "B H T D"]:
+    """One slice of the width for each head."""
+    return x.unflatten(-1, (-1, D)).transpose(1, 2)
+
+
+def normed(x: Float[Tensor, "B H T D"], norm: nn.Module | None) -> Float[Tensor, "B H T D"]:
+    return x if norm is None else norm(x)
+
+
+def check_sharing(heads: int, kv_heads: int) -> None:
+    """Raise a ValueError unless as many queries share each key."""
+    if kv_heads < 1 or heads % kv_heads:
+        raise ValueError(f"{heads} query heads cannot share {kv_heads} key heads evenly")
+
+
+class MultiplicativeScores(nn.Module):
+    """A learned matrix between query and key, q W kᵀ: their widths may differ.
+
+    Luong et al. 2015, section 3.1, "general".
+    """
+
+    def __init__(self, query_width: int, key_width: int):
+        super().__init__()
+        self.to_query = nn.Linear(key_width, query_width, bias=False)
+        self.widths = query_width, key_width
+
+    def forward(
+        self, q: Float[Tensor, "*batch Tq Dq"], k: Float[Tensor, "*batch Tk Dk"]
+    ) -> Float[Tensor, "*batch Tq Tk"]:
+        check_widths(q, k, self.widths)
+        return q @ self.to_query(k).mT
+
+
+class AdditiveScores(nn.Module):
+    """A small network looks at query and key together: v · tanh(W q + U k).
+
+    Bahdanau et al. 2015, appendix A.1.2, where q is the decoder's state and k the encoder's.
+    """
+
+    def __init__(self, query_width: int, key_width: int, width: int):
+        super().__init__()
+        self.from_query = nn.Linear(query_width, width, bias=False)
+        self.from_key = nn.Linear(key_width, width, bias=False)
+        self.to_score = nn.Linear(width, 1, bias=False)
+        self.widths = query_width, key_width
+
+    def forward(
+        self, q: Float[Tensor, "*batch Tq Dq"], k: Float[Tensor, "*batch Tk Dk"]
+    ) -> Float[Tensor, "*batch Tq Tk"]:
+        check_widths(q, k, self.widths)
+        pairs = self.from_query(q).unsqueeze(-2) + self.from_key(k).unsqueeze(-3)  # (… Tq Tk width)
+        return self.to_score(torch.tanh(pairs)).squeeze(-1)
+
+
+def check_widths(q: Tensor, k: Tensor, widths: tuple[int, int]) -> None:
+    """Raise a ValueError unless queries and keys have the widths that a score was made for."""
+    if (q.shape[-1], k.shape[-1]) != widths:
+        raise ValueError(
+            f"queries have width {q.shape[-1]}, keys {k.shape[-1]}; this score was made for "
+            f"{widths[0]} and {widths[1]}"
+        )

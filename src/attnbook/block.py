@@ -1,68 +1,69 @@
-"""Blocks: attention, then a feed-forward network, each with a way around it and a norm.
+"""Blocks: attention, then a feed-forward network, each with a residual connection and a norm.
 
 The parts are passed in, so a block is what you put into it.
 """
 
 from collections.abc import Sequence
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attnbook.cache import CrossCache, Kept, cache_of
+from attnbook.cache import CrossCache, DecodingState, cache_of
 from attnbook.masks import Mask
-from attnbook.step import step
+from attnbook.memo import MEMO
 
 
 class PostNorm(nn.Module):
-    """Add what the part found, then normalise the sum: norm(x + part(x)).
+    """Post-norm residual connection: add, then normalise: norm(x + sublayer(x)).
 
-    Vaswani et al. 2017, section 3.1; dropout on the part's output, section 5.4.
+    Vaswani et al. 2017, section 3.1; dropout on the sublayer's output, section 5.4.
     """
 
-    def __init__(self, part: nn.Module, norm: nn.Module, dropout: float = 0.0):
+    def __init__(self, sublayer: nn.Module, norm: nn.Module, dropout: float = 0.0):
         super().__init__()
-        self.part, self.norm, self.dropout = part, norm, nn.Dropout(dropout)
+        self.sublayer, self.norm, self.dropout = sublayer, norm, nn.Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "B T C"], *given: object, **named: object) -> Tensor:
-        return self.norm(x + self.dropout(self.part(x, *given, **named)))
+        return self.norm(x + self.dropout(self.sublayer(x, *given, **named)))
 
 
 class PreNorm(nn.Module):
-    """Let the part see a normalised copy and add what it found: x + part(norm(x)).
+    """Pre-norm residual connection: the sublayer reads a normalised copy: x + sublayer(norm(x)).
 
     Xiong et al. 2020, figure 1b. Nothing stands in the way of x itself: the path from the last
     block back to the first is the identity.
     """
 
-    def __init__(self, part: nn.Module, norm: nn.Module, dropout: float = 0.0):
+    def __init__(self, sublayer: nn.Module, norm: nn.Module, dropout: float = 0.0):
         super().__init__()
-        self.part, self.norm, self.dropout = part, norm, nn.Dropout(dropout)
+        self.sublayer, self.norm, self.dropout = sublayer, norm, nn.Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "B T C"], *given: object, **named: object) -> Tensor:
-        return x + self.dropout(self.part(self.norm(x), *given, **named))
+        return x + self.dropout(self.sublayer(self.norm(x), *given, **named))
 
 
 class Residual(nn.Module):
-    """x + after(part(before(x))): with a norm after the part, before the sum (OLMo 2), or with one
-    on both sides (Gemma 2). Without `after` it is `PreNorm`.
+    """x + after(sublayer(before(x))): with a norm after the sublayer, before the sum (OLMo 2), or
+    with one on both sides (Gemma 2). Without `after` it is `PreNorm`.
 
     Kim et al. 2025, "Peri-LN", figure 1.
     """
 
     def __init__(
         self,
-        part: nn.Module,
+        sublayer: nn.Module,
         before: nn.Module | None = None,
         after: nn.Module | None = None,
         dropout: float = 0.0,
     ):
         super().__init__()
         self.before = nn.Identity() if before is None else before
-        self.part, self.dropout = part, nn.Dropout(dropout)
+        self.sublayer, self.dropout = sublayer, nn.Dropout(dropout)
         self.after = nn.Identity() if after is None else after
 
     def forward(self, x: Float[Tensor, "B T C"], *given: object, **named: object) -> Tensor:
-        return x + self.dropout(self.after(self.part(self.before(x), *given, **named)))
+        return x + self.dropout(self.after(self.sublayer(self.before(x), *given, **named)))
 
 
 class Block(nn.Module):
@@ -79,7 +80,7 @@ class Block(nn.Module):
         self,
         x: Float[Tensor, "B T C"],
         mask: Mask | None = None,
-        cache: Kept | None = None,
+        cache: DecodingState | None = None,
         **where: Int[Tensor, "..."],
     ) -> Float[Tensor, "B T C"]:
         """`where` may name the `positions` of x, if they are not counted on from the cache."""
@@ -110,7 +111,7 @@ class ParallelBlock(nn.Module):
         self,
         x: Float[Tensor, "B T C"],
         mask: Mask | None = None,
-        cache: Kept | None = None,
+        cache: DecodingState | None = None,
         **where: Int[Tensor, "..."],
     ) -> Float[Tensor, "B T C"]:
         """`where` as in `Block`."""
@@ -143,12 +144,12 @@ class CrossBlock(nn.Module):
         """`mask` is over the target; `memory` is the encoder's output, `memory_mask` is over it."""
         own, kept = (None, None) if cache is None else (cache.own, cache.memory)
         x = self.attention(x, mask=mask, cache=own, **where)
-        look = {"mask": memory_mask} if kept is None else {"mask": memory_mask, "cache": kept}
-        return self.feedforward(self.cross_attention(x, memory, **look))
+        cross = {"mask": memory_mask, **where} | ({} if kept is None else {"cache": kept})
+        return self.feedforward(self.cross_attention(x, memory, **cross))
 
-    def cache(self, room: int | None = None) -> CrossCache:
+    def cache(self, max_len: int | None = None) -> CrossCache:
         """An empty cache for this block."""
-        return CrossCache(cache_of(self.attention, room))
+        return CrossCache(cache_of(self.attention, max_len))
 
 
 class Stack(nn.Module):
@@ -163,22 +164,28 @@ class Stack(nn.Module):
         self,
         x: Float[Tensor, "B T C"],
         *given: Tensor,
-        caches: Sequence[Kept | None] | None = None,
+        caches: Sequence[DecodingState | None] | None = None,
         **named: Mask | Tensor | None,
     ) -> Float[Tensor, "B T C"]:
         """`given` and `named` (memory, masks) go to every block; each block has its own cache."""
-        with step():
+        opened = None if torch.compiler.is_compiling() or MEMO.get() is not None else MEMO.set({})
+        try:  # masks and tables of rotations are made once for all blocks: attnbook.memo
             for block, cache in zip(self.blocks, one_each(self.blocks, caches), strict=True):
                 x = block(x, *given, cache=cache, **named)
+        finally:
+            if opened is not None:
+                MEMO.reset(opened)
         return self.norm(x)
 
-    def caches(self, room: int | None = None) -> list[Kept]:
-        """An empty cache for each block, of the kind that its attention needs; with `room`, of
+    def caches(self, max_len: int | None = None) -> list[DecodingState]:
+        """An empty cache for each block, of the kind that its attention needs; with `max_len`, of
         fixed room for so many positions."""
-        return [cache_of(block, room) for block in self.blocks]
+        return [cache_of(block, max_len) for block in self.blocks]
 
 
-def one_each(blocks: nn.ModuleList, caches: Sequence[Kept | None] | None) -> Sequence[Kept | None]:
+def one_each(
+    blocks: nn.ModuleList, caches: Sequence[DecodingState | None] | None
+) -> Sequence[DecodingState | None]:
     """A cache for each block, or None for each; ValueError if there are more blocks, or fewer."""
     if caches is None:
         return [None] * len(blocks)

@@ -1,13 +1,201 @@
 """A mixture of experts: many feed-forward networks, of which each token is worked on by a few."""
 
 from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnbook.routing import Router, SoftmaxTopK
+Choice = tuple[Float[Tensor, "N E"], Float[Tensor, "N A"], Int[Tensor, "N A"]]
+
+
+class Router(nn.Linear):
+    """A linear map to a number per expert; what a choice makes of the numbers is a subclass.
+
+    Called, it gives the numbers; `choose` gives each token's chances with all experts, the shares
+    of the `active` that are chosen, and which these are.
+    """
+
+    def __init__(self, width: int, experts: int, active: int, bias: bool = False):
+        if not 1 <= active <= experts:
+            raise ValueError(f"a token cannot go to {active} of {experts} experts")
+        super().__init__(width, experts, bias=bias)
+        self.active = active
+
+    def choose(self, tokens: Float[Tensor, "N C"]) -> Choice:
+        raise NotImplementedError(f"{type(self).__name__} does not say whom a token goes to")
+
+
+class SoftmaxTopK(Router):
+    """The likeliest experts of a softmax over all; their chances are scaled to sum to 1.
+
+    Jiang et al. 2024, section 2.1 (Mixtral). With `sum_to_one=False` they stay as they are, as in
+    OLMoE and Qwen2-MoE. They are multiplied by `factor`. With `groups`, only experts of the `kept`
+    best groups can be chosen: the best of a group stands for it. DeepSeek-AI 2024 (V2), section
+    2.2.2.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        experts: int,
+        active: int,
+        sum_to_one: bool = True,
+        factor: float = 1.0,
+        groups: int = 1,
+        kept: int = 1,
+    ):
+        super().__init__(width, experts, active)
+        check_groups(experts, active, groups, kept)
+        self.sum_to_one, self.factor = sum_to_one, factor
+        self.groups, self.kept = groups, kept
+
+    def choose(self, tokens: Float[Tensor, "N C"]) -> Choice:
+        chances = self(tokens).softmax(-1)
+        chosen = of_best_groups(chances, self.groups, self.kept, 1).topk(self.active).indices
+        share = chances.gather(1, chosen)
+        share = share / share.sum(-1, keepdim=True) if self.sum_to_one else share
+        return chances, share if self.factor == 1 else self.factor * share, chosen
+
+
+class TopKSoftmax(Router):
+    """The experts with the largest numbers, then a softmax over these alone, with a bias (gpt-oss).
+
+    In exact arithmetic it gives the shares of `SoftmaxTopK`. Shazeer et al. 2017, equation 3.
+    """
+
+    def __init__(self, width: int, experts: int, active: int, bias: bool = True):
+        super().__init__(width, experts, active, bias)
+
+    def choose(self, tokens: Float[Tensor, "N C"]) -> Choice:
+        logits = self(tokens)
+        best, chosen = logits.topk(self.active)
+        return logits.softmax(-1), best.softmax(-1), chosen
+
+
+class TopKSigmoid(Router):
+    """The experts with the largest numbers, each of which counts by its own sigmoid (Llama 4)."""
+
+    def choose(self, tokens: Float[Tensor, "N C"]) -> Choice:
+        logits = self(tokens)
+        best, chosen = logits.topk(self.active)
+        return logits.sigmoid(), best.sigmoid(), chosen
+
+
+class SigmoidTopK(Router):
+    """Each expert is asked by itself, by a sigmoid; `correction` helps to choose and does not
+    count.
+
+    The chosen experts' sigmoids are scaled to sum to `factor`. With `groups`, only experts of the
+    `kept` best groups can be chosen: the two best of a group stand for it. `correction` is no
+    weight: `BiasBalance` moves it. DeepSeek-AI 2024 (V3), equations 12 to 16.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        experts: int,
+        active: int,
+        factor: float = 1.0,
+        groups: int = 1,
+        kept: int = 1,
+    ):
+        super().__init__(width, experts, active)
+        check_groups(experts, active, groups, kept)
+        if groups > 1 and experts // groups < 2:
+            raise ValueError(f"{groups} groups of {experts} experts have no two best ones")
+        self.factor, self.groups, self.kept = factor, groups, kept
+        self.register_buffer("correction", torch.zeros(experts))
+
+    def choose(self, tokens: Float[Tensor, "N C"]) -> Choice:
+        chances = self(tokens).sigmoid()
+        wanted = chances.detach() + self.correction
+        wanted = of_best_groups(wanted, self.groups, self.kept, 2)
+        chosen = wanted.topk(self.active).indices
+        share = chances.gather(1, chosen)
+        return chances, self.factor * share / (share.sum(-1, keepdim=True) + 1e-20), chosen
+
+
+def of_best_groups(
+    wanted: Float[Tensor, "N E"], groups: int, kept: int, best: int
+) -> Float[Tensor, "N E"]:
+    """Experts of all groups but the `kept` best are wanted least of all; for a group stands the sum
+    of its `best`."""
+    if kept == groups:
+        return wanted
+    by_group = wanted.unflatten(-1, (groups, -1))  # (N groups each)
+    first = by_group.topk(best).values.sum(-1).topk(kept).indices
+    out = torch.ones_like(by_group[..., 0], dtype=torch.bool).scatter(1, first, False)
+    return by_group.masked_fill(out[..., None], -torch.inf).flatten(1)
+
+
+def check_groups(experts: int, active: int, groups: int, kept: int) -> None:
+    """Raise a ValueError unless so many experts can be chosen from the groups that are kept."""
+    if groups < 1 or experts % groups or not 1 <= kept <= groups:
+        raise ValueError(f"{experts} experts cannot keep {kept} of {groups} groups")
+    if kept * experts // groups < active:
+        raise ValueError(
+            f"{kept} of {groups} groups leave no {active} of {experts} experts to choose"
+        )
+
+
+class Corrected(Protocol):
+    """A router whose choice can be corrected, such as `SigmoidTopK`."""
+
+    correction: Float[Tensor, " E"]
+
+
+@runtime_checkable
+class Counted(Protocol):
+    """A layer that tells, if wanted, whom its tokens have chosen: a mixture of experts."""
+
+    training: bool
+    router: Corrected
+    tally: Callable[[Int[Tensor, "N A"]], None] | None
+
+
+class BiasBalance:
+    """Loss-free load balancing: lowers the routing bias of overloaded experts by `rate`, raises the
+    others'.
+
+    Call `step` after each of the optimizer's. Only tokens seen in training mode count. Wang et al.
+    2024, "Auxiliary-loss-free load balancing", algorithm 1.
+    """
+
+    def __init__(self, model: nn.Module, rate: float = 1e-3):
+        layers = [part for part in model.modules() if isinstance(part, Counted)]
+        self.layers = [layer for layer in layers if hasattr(layer.router, "correction")]
+        if not self.layers:
+            raise ValueError(f"no router in this {type(model).__name__} has a correction")
+        self.rate, self.loads = rate, [torch.zeros_like(x.router.correction) for x in self.layers]
+        for number, layer in enumerate(self.layers):
+            layer.tally = Tally(self, number)
+
+    def count(self, number: int, chosen: Int[Tensor, "N A"]) -> None:
+        """Note whom the tokens of a layer have chosen."""
+        if self.layers[number].training:
+            load = self.loads[number] = self.loads[number].to(chosen.device)
+            load.index_add_(0, chosen.flatten(), load.new_ones(chosen.numel()))
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Move the corrections, and begin to count anew."""
+        for layer, load in zip(self.layers, self.loads, strict=True):
+            layer.router.correction += self.rate * (load.mean() - load).sign()
+            load.zero_()
+
+
+class Tally:
+    """Tells a balance whom the tokens of one layer have chosen."""
+
+    def __init__(self, balance: BiasBalance, number: int):
+        self.balance, self.number = balance, number
+
+    def __call__(self, chosen: Int[Tensor, "N A"]) -> None:
+        self.balance.count(self.number, chosen)
+
 
 Run = Callable[
     [nn.ModuleList, Float[Tensor, "N C"], Float[Tensor, "N A"], Int[Tensor, "N A"]],
@@ -78,7 +266,7 @@ class MixtureOfExperts(nn.Module):
                 f"a router for {router.out_features} experts does not fit {len(experts)}"
             )
         self.router, self.shared, self.run = router, shared, run
-        self.see: Callable[[Tensor], None] | None = None  # called with the chances, if wanted
+        self.on_weights: Callable[[Tensor], None] | None = None  # called with the probabilities
         self.tally: Callable[[Tensor], None] | None = None  # called with the chosen, if wanted
 
     @property
@@ -93,8 +281,8 @@ class MixtureOfExperts(nn.Module):
     def forward(self, x: Float[Tensor, "*batch C"]) -> Float[Tensor, "*batch C"]:
         tokens = x.reshape(-1, x.shape[-1])  # (N C)
         chances, share, chosen = self.router.choose(tokens)  # (N E), (N A), (N A)
-        if self.see is not None:
-            self.see(chances.view(*x.shape[:-1], -1))
+        if self.on_weights is not None:
+            self.on_weights(chances.view(*x.shape[:-1], -1))
         if self.tally is not None:
             self.tally(chosen)
         output = self.run(self.experts, tokens, share, chosen).view_as(x)

@@ -5,11 +5,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnbook.experts import MixtureOfExperts as MixtureOfExperts  # one more feed-forward network
-from attnbook.experts import active_parameters as active_parameters
-from attnbook.experts import balance_loss as balance_loss
-from attnbook.experts import expert_shares as expert_shares
-
 
 class MLP(nn.Module):
     """Widen, bend, narrow: the same two linear maps at every position.

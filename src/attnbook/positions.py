@@ -5,16 +5,355 @@ Turning queries and keys: `Rotary`.
 """
 
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnbook.frequencies import frequencies
-from attnbook.masks import at_least_one, check_last
-from attnbook.rotary import Rotary as Rotary  # taught as one of the ways to say a position
-from attnbook.step import once
+from attnbook.masks import check_last, check_positive
+from attnbook.memo import memoise
+
+Frequencies = Float[Tensor, " half"]
+
+
+def frequencies(
+    width: int, base: float = 10_000.0, device: torch.device | None = None
+) -> Frequencies:
+    """How fast each pair of coordinates turns, in radians a position: 1 down to nearly 1/base.
+
+    Vaswani et al. 2017, section 3.5.
+    """
+    if width < 2 or width % 2:
+        raise ValueError(f"sine and cosine come in pairs: the width is even, not {width}")
+    return base ** (-torch.arange(0, width, 2, dtype=torch.float32, device=device) / width)
+
+
+plain = frequencies
+CPU = torch.device("cpu")  # a table is made there even if a model is built without memory
+
+
+def linear(D: int, base: float = 10_000.0, factor: float = 1.0) -> Frequencies:
+    """All pairs slowed down alike: position 8 is turned as position 8/`factor` was.
+
+    Chen et al. 2023, "Extending context window of large language models via positional
+    interpolation", equation 3.
+    """
+    check_factor(factor)
+    return plain(D, base, CPU) / factor
+
+
+def llama3(
+    D: int,
+    base: float = 500_000.0,
+    factor: float = 8.0,
+    low: float = 1.0,
+    high: float = 4.0,
+    trained: int = 8192,
+) -> Frequencies:
+    """Pairs that turned more than `high` times in the `trained` context stay as they are, those
+    that turned fewer than `low` times are slowed by `factor`; in between it goes over smoothly.
+
+    Grattafiori et al. 2024 (Llama 3.1); the numbers are those of its configuration.
+    """
+    check_factor(factor)
+    speed = plain(D, base, CPU)
+    turns = trained * speed / (2 * math.pi)
+    stays = ((turns - low) / (high - low)).clamp(0, 1)
+    return stays * speed + (1 - stays) * speed / factor
+
+
+def yarn(
+    D: int,
+    base: float = 10_000.0,
+    factor: float = 4.0,
+    trained: int = 4096,
+    fast: float = 32.0,
+    slow: float = 1.0,
+    whole: bool = True,
+) -> Frequencies:
+    """Pairs that turned more than `fast` times in the `trained` context stay as they are, those
+    that turned fewer than `slow` times are slowed by `factor`; in between a straight line over the
+    pairs.
+
+    `whole` rounds the two ends of that line to whole pairs, as the published code does. The
+    temperature that belongs to it is `yarn_temperature`. Peng et al. 2024, section 3.2.
+    """
+    check_factor(factor)
+
+    def pair(turns: float) -> float:
+        """The pair that turns so many times in the context."""
+        return D * math.log(trained / (turns * 2 * math.pi)) / (2 * math.log(base))
+
+    first, last = pair(fast), pair(slow)
+    if whole:
+        first, last = math.floor(first), math.ceil(last)
+    first, last = max(first, 0), min(last, D - 1)
+    last = last + 0.001 if first == last else last
+    slowed = (
+        (torch.arange(D // 2, dtype=torch.float32, device=CPU) - first) / (last - first)
+    ).clamp(0, 1)
+    speed = plain(D, base, CPU)
+    return (1 - slowed) * speed + slowed * speed / factor
+
+
+def yarn_temperature(factor: float, strength: float = 1.0) -> float:
+    """What queries and keys are multiplied with when the context is stretched by `factor`.
+
+    Scores then grow by its square. Peng et al. 2024, equation 22: 0.1 ln(factor) + 1.
+    """
+    return 1.0 if factor <= 1 else 0.1 * strength * math.log(factor) + 1
+
+
+def dynamic(
+    length: int | Int[Tensor, ""],
+    D: int,
+    base: float = 10_000.0,
+    factor: float = 2.0,
+    trained: int = 2048,
+) -> Frequencies:
+    """A base that grows with a text's length once it is longer than the `trained` context: the
+    slowest pairs are slowed most, the fastest hardly at all.
+
+    "Dynamic NTK", Peng et al. 2024 (YaRN), section 3.3; the growth as in published code.
+    """
+    check_factor(factor)
+    length = length if isinstance(length, Tensor) else torch.tensor(length, device=CPU)
+    stretched = factor * length.float().clamp(min=trained) / trained - (factor - 1)
+    slower = torch.arange(0, D, 2, dtype=torch.float32, device=length.device) / (2 - D)
+    return plain(D, base, length.device) * stretched**slower
+
+
+def longrope(
+    length: int | Int[Tensor, ""],
+    D: int,
+    short: list[float],
+    long: list[float],
+    base: float = 10_000.0,
+    trained: int = 4096,
+) -> Frequencies:
+    """Each pair slowed by a factor of its own, found by a search: one list for texts up to the
+    `trained` context, another for longer ones.
+
+    Its temperature is `longrope_temperature`. Ding et al. 2024, "LongRoPE", section 3.
+    """
+    for factors in (short, long):
+        if len(factors) != D // 2:
+            raise ValueError(
+                f"{D // 2} pairs turn, each with a factor of its own; got {len(factors)}"
+            )
+    length = length if isinstance(length, Tensor) else torch.tensor(length, device=CPU)
+    near, far = (
+        torch.tensor(each, dtype=torch.float32, device=length.device) for each in (short, long)
+    )
+    return plain(D, base, length.device) / torch.where(length > trained, far, near)
+
+
+def longrope_temperature(factor: float, trained: int = 4096) -> float:
+    """What queries and keys are multiplied with when the context is stretched by `factor`.
+
+    Phi-3's published code: √(1 + ln(factor) / ln(trained)).
+    """
+    return 1.0 if factor <= 1 else math.sqrt(1 + math.log(factor) / math.log(trained))
+
+
+def check_factor(factor: float) -> None:
+    """Raise a ValueError unless the context gets longer."""
+    if factor < 1:
+        raise ValueError(f"a context is stretched by a factor of at least 1; got {factor}")
+
+
+Rotate = Callable[
+    [Float[Tensor, "*batch T D"], int | Int[Tensor, "..."]], Float[Tensor, "*batch T D"]
+]
+Two = tuple[Float[Tensor, "*batch half"], Float[Tensor, "*batch half"]]
+
+
+class Pairs(NamedTuple):
+    """Which coordinates are a pair: how they are taken apart, and put together again."""
+
+    split: Callable[[Float[Tensor, "*batch D"]], Two]
+    join: Callable[[Two], Float[Tensor, "*batch D"]]
+
+
+def split_halves(x: Float[Tensor, "*batch D"]) -> Two:
+    first, second = x.chunk(2, -1)
+    return first, second
+
+
+def join_halves(pair: Two) -> Float[Tensor, "*batch D"]:
+    return torch.cat(pair, -1)
+
+
+def split_neighbours(x: Float[Tensor, "*batch D"]) -> Two:
+    return x[..., ::2], x[..., 1::2]
+
+
+def join_neighbours(pair: Two) -> Float[Tensor, "*batch D"]:
+    return torch.stack(pair, -1).flatten(-2)
+
+
+halves = Pairs(split_halves, join_halves)  # i and i + D/2, as Llama and GPT-NeoX
+neighbours = Pairs(split_neighbours, join_neighbours)  # 2i and 2i + 1, as the paper and GPT-J
+
+
+class Rotary(nn.Module):
+    """Turns pairs of coordinates by an angle proportional to the position.
+
+    The dot product of a turned query and a turned key depends on their distance only. `frequencies`
+    says how fast each pair turns, if not as `base` says; with fewer than D/2 of them only the first
+    coordinates turn. `pairs` says which coordinates are a pair: i and i + D/2 (`halves`), or
+    `neighbours` as in the paper. `scale` multiplies what is turned (YaRN's temperature). Su et al.
+    2021, section 3.2.
+    """
+
+    def __init__(
+        self,
+        D: int,
+        base: float = 10_000.0,
+        frequencies: Float[Tensor, " half"] | None = None,
+        pairs: Pairs = halves,
+        scale: float = 1.0,
+    ):
+        super().__init__()
+        speed = plain(D, base, torch.device("cpu")) if frequencies is None else frequencies
+        if not 1 <= len(speed) <= D // 2:
+            raise ValueError(f"{len(speed)} pairs cannot turn in heads of width {D}")
+        # Numbers, not a tensor: they are float32 and right whatever a model is moved or loaded to.
+        self.frequencies = tuple(speed.float().tolist())
+        self.D, self.base, self.pairs, self.scale = D, base, pairs, scale
+
+    def forward(
+        self, x: Float[Tensor, "*batch T D"], start: int | Int[Tensor, "..."] = 0
+    ) -> Float[Tensor, "*batch T D"]:
+        """`start` is the position of the first, or the positions of all: (T,), or (B, T) for rows
+        that differ."""
+        T, D = x.shape[-2:]
+        if D != self.D:
+            raise ValueError(f"heads have width {D}, this rotation has width {self.D}")
+        key = self, start, T, x.dtype, x.device
+        cos, sin = memoise(key, lambda: self.tables(start, T, x))
+        if cos.dim() == 3 and x.dim() == 4:  # a row's positions are those of all its heads
+            cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
+        turning = 2 * len(self.frequencies)
+        a, b = self.pairs.split(x[..., :turning])
+        turned = self.pairs.join((a * cos - b * sin, b * cos + a * sin))
+        return turned if turning == D else torch.cat((turned, x[..., turning:]), -1)
+
+    def angles(self, positions: Int[Tensor, "*rows T"]) -> Float[Tensor, "*rows T half"]:
+        """By how much each pair is turned, in radians, in float32."""
+        speed = torch.tensor(self.frequencies, dtype=torch.float32, device=positions.device)
+        return positions[..., None] * speed
+
+    def tables(self, start: int | Tensor, T: int, like: Tensor) -> Two:
+        """Cosine and sine for each position and pair, in the precision of what is turned."""
+        angles = self.angles(positions_from(start, like))
+        return (self.scale * angles.cos()).to(like.dtype), (self.scale * angles.sin()).to(
+            like.dtype
+        )
+
+
+class LengthRotary(Rotary):
+    """A rotation that depends on how long the text is by now: `table(length)` are its frequencies.
+
+    Keys in a cache keep the angles of the length at which they were read, as in published code.
+    """
+
+    def __init__(
+        self,
+        D: int,
+        table: Callable[[int | Tensor], Frequencies],
+        pairs: Pairs = halves,
+        scale: float = 1.0,
+    ):
+        super().__init__(D, frequencies=table(1), pairs=pairs, scale=scale)
+        self.table = table
+
+    def tables(self, start: int | Tensor, T: int, like: Tensor) -> Two:
+        """Cosine and sine for each position and pair, at the length that is reached."""
+        at = positions_from(start, like)
+        angles = at[..., None] * self.table(at.max() + 1)
+        return (self.scale * angles.cos()).to(like.dtype), (self.scale * angles.sin()).to(
+            like.dtype
+        )
+
+
+class Tempered(nn.Module):
+    """Queries grow with their position i, times 1 + `strength` · ln(1 + ⌊(i + 1) / `every`⌋), so
+    that scores stay as sharp among more and more keys. Keys stay as they are.
+
+    Both are turned by `rotate` first, if there is one; no other rotation stands around this. Meta
+    2025 (Llama 4), in layers that turn nothing, after Nakanishi 2025, "Scalable-softmax".
+    """
+
+    def __init__(self, every: int = 8192, strength: float = 0.1, rotate: Rotate | None = None):
+        super().__init__()
+        if every < 1:
+            raise ValueError(f"queries grow every 1 position or more; got {every}")
+        self.every, self.strength, self.rotate = every, strength, rotate
+
+    def forward(
+        self, x: Float[Tensor, "*batch T D"], start: int | Int[Tensor, "..."] = 0
+    ) -> Float[Tensor, "*batch T D"]:
+        """What is done to keys, and to queries first; `start` as in `Rotary`."""
+        return x if self.rotate is None else self.rotate(x, start)
+
+    def grow(
+        self, q: Float[Tensor, "*batch T D"], start: int | Int[Tensor, "..."] = 0
+    ) -> Float[Tensor, "*batch T D"]:
+        """What is done to queries alone."""
+        at = positions_from(start, q)
+        factor = 1 + self.strength * torch.log1p(((at + 1) // self.every).float())
+        factor = factor.unsqueeze(1) if factor.dim() == 2 and q.dim() == 4 else factor
+        return q * factor.to(q.dtype).unsqueeze(-1)
+
+
+def scale_queries(
+    rotate: Rotate | None, q: Float[Tensor, "*batch T D"], start: int | Int[Tensor, "..."]
+) -> Float[Tensor, "*batch T D"]:
+    """Queries as `rotate` lets them grow, if it is one that does."""
+    grow: Rotate | None = getattr(rotate, "grow", None)
+    return q if grow is None else grow(q, start)
+
+
+def positions_from(start: int | Int[Tensor, "..."], x: Float[Tensor, "*batch T D"]) -> Tensor:
+    """The positions of x, if `start` is that of the first, or these positions themselves."""
+    if isinstance(start, Tensor) and start.dim() > 0:
+        return start
+    return start + torch.arange(x.shape[-2], device=x.device)
+
+
+class Rotary2d(Rotary):
+    """Turns by place in a picture: half of the pairs by row, half by column.
+
+    Tokens are the places of a grid of (rows, columns), row by row, after `extra` tokens that stand
+    nowhere and are not turned (class token, registers). Heo et al. 2024, section 3.1, "axial".
+    """
+
+    def __init__(
+        self,
+        D: int,
+        grid: tuple[int, int],
+        base: float = 100.0,
+        frequencies: Float[Tensor, " quarter"] | None = None,
+        pairs: Pairs = halves,
+        extra: int = 0,
+    ):
+        if D % 4:
+            raise ValueError(f"row and column need pairs each: width {D} is not 4 × something")
+        speed = plain(D // 2, base, torch.device("cpu")) if frequencies is None else frequencies
+        super().__init__(D, base, torch.cat((speed, speed)), pairs)
+        self.grid, self.extra = grid, extra
+
+    def angles(self, positions: Int[Tensor, "*rows T"]) -> Float[Tensor, "*rows T half"]:
+        places = (positions - self.extra).clamp(min=0)[..., None]
+        where = torch.cat((places // self.grid[1], places % self.grid[1]), -1)
+        by_pair = where.repeat_interleave(len(self.frequencies) // 2, -1)  # rows, then columns
+        speed = torch.tensor(self.frequencies, dtype=torch.float32, device=positions.device)
+        return by_pair * speed * (positions >= self.extra)[..., None]
+
 
 Where = int | Int[Tensor, " _"]  # how many, or the positions themselves
 
@@ -57,7 +396,7 @@ def resized(
 
 
 class Weightless(nn.Module):
-    """A part without weights that still knows its device and its precision."""
+    """Base of modules without parameters: an empty buffer tracks device and dtype."""
 
     here: Tensor
 
@@ -159,7 +498,7 @@ class RelativeBias(nn.Module):
         """For so many queries, the last of so many keys; or for queries and keys at positions."""
         device = self.table.device
         key = ("buckets", queries, keys, len(self.table), self.limit, self.both_ways, device)
-        rows = once(key, lambda: self.bucket(distances(queries, keys, device)))
+        rows = memoise(key, lambda: self.bucket(distances(queries, keys, device)))
         return self.table[rows].permute(2, 0, 1)
 
 
@@ -189,13 +528,13 @@ class Alibi(Weightless):
 
 def alibi_slopes(heads: int, device: torch.device | None = None) -> Float[Tensor, " H"]:
     """2^(−8/H), 2^(−16/H), …, 2^(−8). Press et al. 2022, section 3."""
-    at_least_one("a number of heads", heads)
+    check_positive("a number of heads", heads)
     return 2.0 ** (-8 * torch.arange(1, heads + 1, device=device, dtype=torch.float32) / heads)
 
 
 def published_slopes(heads: int, device: torch.device | None = None) -> Float[Tensor, " H"]:
     """The slopes of published models, also if the number of heads is no power of 2."""
-    at_least_one("a number of heads", heads)
+    check_positive("a number of heads", heads)
     power = 2 ** int(math.log2(heads))
     between = alibi_slopes(2 * power, device)[::2][: heads - power]
     return torch.cat((alibi_slopes(power, device), between))

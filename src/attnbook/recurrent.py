@@ -4,7 +4,7 @@ The cells follow torch's formulas and gate order, so weights can be copied from 
 `nn.LSTM` and `nn.GRU`. A state is a tuple: `(h,)`, or `(h, c)` for the LSTM.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -123,9 +123,9 @@ class Layer(nn.Module):
             raise ValueError(f"a state of {name} holds {states} tensors; got {len(state)}")
 
 
-def keep_where_padded(there: Bool[Tensor, " B"], new: State, old: State) -> State:
+def keep_where_padded(is_token: Bool[Tensor, " B"], new: State, old: State) -> State:
     """The new state where there is a token, the old one where there is only padding."""
-    return tuple(torch.where(there[:, None], n, o) for n, o in zip(new, old, strict=True))
+    return tuple(torch.where(is_token[:, None], n, o) for n, o in zip(new, old, strict=True))
 
 
 class BothWays(nn.Module):
@@ -177,15 +177,15 @@ class Stack(nn.Module):
 class LanguageModel(nn.Module):
     """Reads tokens one by one and says, after each, how likely every next token is (logits)."""
 
-    def __init__(self, embed: nn.Module, body: Stack, to_vocab: nn.Module):
+    def __init__(self, embed: nn.Module, body: Stack, lm_head: nn.Module):
         super().__init__()
-        self.embed, self.body, self.to_vocab = embed, body, to_vocab
+        self.embed, self.body, self.lm_head = embed, body, lm_head
 
     def forward(
         self, tokens: Int[Tensor, "B T"], state: tuple[State, ...] | None = None
     ) -> tuple[Float[Tensor, "B T V"], tuple[State, ...]]:
         outputs, state = self.body(self.embed(tokens), state=state)
-        return self.to_vocab(outputs), state
+        return self.lm_head(outputs), state
 
     @torch.no_grad()
     def sample(
@@ -220,3 +220,69 @@ def language_model(
         raise ValueError(f"a language model has at least 1 layer; got {layers}")
     body = Stack(*(Layer(cell(width, width)) for _ in range(layers)))
     return LanguageModel(nn.Embedding(V, width), body, nn.Linear(width, V))
+
+
+class StateOfLayer:
+    """What one recurrent layer keeps: the state after `length` tokens, of one size for all lengths.
+
+    None before the first token.
+    """
+
+    can_be_cut = False
+
+    def __init__(self) -> None:
+        self.length = 0
+        self.state: State | None = None
+
+    def select(self, rows: Int[Tensor, " N"]) -> None:
+        """Go on with these rows of the batch, in this order, as a search among beams does."""
+        if self.state is not None:
+            self.state = tuple(part[rows] for part in self.state)
+
+    def cut(self, length: int) -> None:
+        """Forget everything, or nothing: what was mixed into a state cannot be taken out."""
+        if length not in (0, self.length):
+            raise ValueError(
+                f"a state of {self.length} tokens cannot be cut to {length}, only to 0"
+            )
+        self.length, self.state = length, self.state if length else None
+
+    def total(self, T: int) -> int:
+        """How many tokens the layer has read once T more are there."""
+        return self.length + T
+
+
+class Logits(nn.Module):
+    """`recurrent.LanguageModel`, called as `transformer.LanguageModel` is: logits alone, with the
+    state in `caches`.
+
+    The model itself, which returns its state, is `model`.
+    """
+
+    def __init__(self, model: LanguageModel):
+        super().__init__()
+        self.model = model
+
+    @property
+    def body(self) -> Stack:
+        """The model's layers."""
+        return self.model.body
+
+    def forward(
+        self, tokens: Int[Tensor, "B T"], caches: Sequence[StateOfLayer] | None = None
+    ) -> Float[Tensor, "B T V"]:
+        """Logits of the token after each position. With `caches`, `tokens` are the new."""
+        if caches is None:
+            return self.model(tokens)[0]
+        layers = len(self.body.layers)
+        if len(caches) != layers:
+            raise ValueError(f"{layers} layers need a cache each; got {len(caches)}")
+        known = [cache.state for cache in caches if cache.state is not None]
+        logits, states = self.model(tokens, tuple(known) if known else None)
+        for cache, state in zip(caches, states, strict=True):
+            cache.length, cache.state = cache.length + tokens.shape[1], state
+        return logits
+
+    def caches(self) -> list[StateOfLayer]:
+        """An empty cache for each layer: hand them to every call for the same sequences."""
+        return [StateOfLayer() for _ in self.body.layers]

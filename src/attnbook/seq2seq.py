@@ -103,11 +103,11 @@ class Decoder(nn.Module):
         cell: Cell,
         context: nn.Module,
         start: nn.Module,
-        to_vocab: nn.Module,
+        lm_head: nn.Module,
     ):
         super().__init__()
         self.embed, self.cell, self.context = embed, cell, context
-        self.to_start, self.to_vocab = start, to_vocab
+        self.to_start, self.lm_head = start, lm_head
 
     def start(self, memory: Memory) -> State:
         """The state before the first token; a second state tensor (LSTM's cell state) is zeros."""
@@ -135,7 +135,7 @@ class Decoder(nn.Module):
             feature, state, weights = self.step(y, state, memory)
             features.append(feature)
             maps.append(weights)
-        logits = self.to_vocab(torch.stack(features, 1))
+        logits = self.lm_head(torch.stack(features, 1))
         return logits, None if maps[0] is None else torch.stack(maps, 1)
 
 
@@ -178,7 +178,7 @@ class Seq2Seq(nn.Module):
         done = torch.zeros_like(y, dtype=torch.bool)
         while len(tokens) < limit and not done.all():
             feature, state, weights = self.decoder.step(self.decoder.embed(y), state, memory)
-            y = self.decoder.to_vocab(feature).argmax(-1).masked_fill(done, end)
+            y = self.decoder.lm_head(feature).argmax(-1).masked_fill(done, end)
             done = done | (y == end)
             tokens.append(y)
             maps.append(weights)
@@ -209,7 +209,7 @@ def translator(
         cell=GRUCell(embed + 2 * width, width),
         context=context,
         start=ProjectedStart(2 * width, width),
-        to_vocab=nn.Sequential(maxout, nn.Dropout(dropout), nn.Linear(width, target_V)),
+        lm_head=nn.Sequential(maxout, nn.Dropout(dropout), nn.Linear(width, target_V)),
     )
     return Seq2Seq(Encoder(to_source, Stack(BothWays(ahead, back))), decoder)
 

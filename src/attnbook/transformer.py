@@ -1,18 +1,19 @@
 """The transformer: vectors for tokens, a stack of blocks, and the way back to a vocabulary.
 
 Three families use the same parts: a decoder alone (`LanguageModel`), an encoder alone
-(`MaskedLanguageModel`), and both (`EncoderDecoder`). `recipes.py` puts the published ones together.
-"""
+(`MaskedLanguageModel`), and both (`EncoderDecoder`). `attnbook.models` puts published ones
+together."""
 
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+import math
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attnbook.block import Stack
-from attnbook.cache import CrossCache, Kept
+from attnbook.cache import CrossCache, DecodingState
 from attnbook.masks import Mask, causal, check_mask, padding
 
 
@@ -31,11 +32,11 @@ class Embed(nn.Module):
     """A vector for each token: what it is, times `scale`, plus where it stands.
 
     `positions(T, start)` gives the second part, `positions.at(where)` for positions in any order;
-    without it only the blocks can know the order. With `kinds`, a learned vector says in which of
-    several texts a token stands (Devlin et al. 2019, figure 2). `V` may be a table that is shared.
-    Vaswani et al. 2017, sections 3.4 and 3.5, where `scale` is √width. A model takes other modules:
-    one that is called with tokens and `start`, and may have a `limit`, or torch's `nn.Embedding`.
-    """
+    without it only the blocks can know the order. With `token_types`, a learned vector says in
+    which of several texts a token stands (Devlin et al. 2019, figure 2). `V` may be a table that is
+    shared. Vaswani et al. 2017, sections 3.4 and 3.5, where `scale` is √width. A model takes other
+    modules: one that is called with tokens and `start`, and may have a `limit`, or torch's
+    `nn.Embedding`."""
 
     def __init__(
         self,
@@ -45,11 +46,11 @@ class Embed(nn.Module):
         scale: float = 1.0,
         norm: nn.Module | None = None,
         dropout: float = 0.0,
-        kinds: int = 0,
+        token_types: int = 0,
     ):
         super().__init__()
         self.tokens = V if isinstance(V, nn.Embedding) else nn.Embedding(V, width)
-        self.kinds = nn.Embedding(kinds, width) if kinds else None
+        self.token_types = nn.Embedding(token_types, width) if token_types else None
         self.positions, self.scale = positions, scale
         self.norm = nn.Identity() if norm is None else norm
         self.dropout = nn.Dropout(dropout)
@@ -63,19 +64,20 @@ class Embed(nn.Module):
         self,
         tokens: Int[Tensor, "B T"],
         start: int | Int[Tensor, "..."] = 0,
-        kinds: Int[Tensor, "B T"] | None = None,
+        token_types: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T C"]:
         """`start` is the position of the first token, or the positions of all, (T,) or (B, T).
-        Without `kinds` all tokens are of the first kind."""
+        Without `token_types` all tokens are of type 0."""
         try:
             x = self.scale * self.tokens(tokens)
         except IndexError:  # looked up first, checked afterwards: no number is read back for it
             check_tokens(tokens, self.tokens.num_embeddings)
             raise
-        if self.kinds is not None:
-            x = x + self.kinds(torch.zeros_like(tokens) if kinds is None else kinds)
-        elif kinds is not None:
-            raise ValueError("this embedding knows no kinds of tokens: build it with `kinds`")
+        if self.token_types is not None:
+            types = torch.zeros_like(tokens) if token_types is None else token_types
+            x = x + self.token_types(types)
+        elif token_types is not None:
+            raise ValueError("this embedding has no token types: build it with `token_types`")
         if self.positions is not None:
             if isinstance(start, Tensor):
                 x = x + self.positions.at(start)
@@ -90,24 +92,27 @@ class LanguageModel(nn.Module):
     A decoder alone: causal self-attention at every position. Radford et al. 2018, section 3.1.
     """
 
-    def __init__(self, embed: nn.Module, body: Stack, to_vocab: nn.Module):
+    def __init__(self, embed: nn.Module, body: Stack, lm_head: nn.Module):
         super().__init__()
-        self.embed, self.body, self.to_vocab = embed, body, to_vocab
+        self.embed, self.body, self.lm_head = embed, body, lm_head
 
     def forward(
         self,
         tokens: Int[Tensor, "B T"],
-        caches: Sequence[Kept] | None = None,
+        caches: Sequence[DecodingState] | None = None,
         mask: Mask | None = None,
         positions: Int[Tensor, "*rows T"] | None = None,
-    ) -> Float[Tensor, "B T V"]:
-        """Logits of the token after each position. With `caches`, `tokens` are the new.
+        last: int | None = None,
+    ) -> Float[Tensor, "B n V"]:
+        """Logits of the token after each position, or after the `last` ones only: a prompt needs no
+        others, and the output layer is the largest matrix. With `caches`, `tokens` are the new
+        ones.
 
         `mask` allows less than the past: a pattern such as `document(ids)`, or True at tokens and
         False at padding, (B, Tk), those in the caches included; then each row counts its own
         tokens. `positions` says where the tokens stand, if not one after the other.
         """
-        start = seen_by(caches)
+        start = prefix_length(caches)
         named = {}
         if isinstance(mask, Tensor):
             positions = own_positions(mask, start, tokens) if positions is None else positions
@@ -115,18 +120,19 @@ class LanguageModel(nn.Module):
         if positions is not None:
             start, named = positions, {"positions": positions}
         x = vectors(self.embed, tokens, start)
-        look = causal if mask is None else causal & mask
-        return self.to_vocab(self.body(x, mask=look, caches=caches, **named))
+        mask = causal if mask is None else causal & mask
+        x = self.body(x, mask=mask, caches=caches, **named)  # (B T C)
+        return self.lm_head(x if last is None else x[:, -last:])
 
     @property
     def limit(self) -> int | None:
         """How many positions the model has learned; None if it can read on and on."""
         return getattr(self.embed, "limit", None)
 
-    def caches(self, room: int | None = None) -> list[Kept]:
+    def caches(self, max_len: int | None = None) -> list[DecodingState]:
         """An empty cache for each block: hand them to every call for the same sequences. With
-        `room` for so many positions they keep their shape, and a step of generation compiles."""
-        return self.body.caches(room)
+        `max_len` for so many positions they keep their shape, and a step of generation compiles."""
+        return self.body.caches(max_len)
 
 
 class MaskedLanguageModel(nn.Module):
@@ -135,20 +141,21 @@ class MaskedLanguageModel(nn.Module):
     An encoder alone: every position sees every other. Devlin et al. 2019, section 3.1, task 1.
     """
 
-    def __init__(self, embed: nn.Module, body: Stack, to_vocab: nn.Module):
+    def __init__(self, embed: nn.Module, body: Stack, lm_head: nn.Module):
         super().__init__()
-        self.embed, self.body, self.to_vocab = embed, body, to_vocab
+        self.embed, self.body, self.lm_head = embed, body, lm_head
 
     def forward(
         self,
         tokens: Int[Tensor, "B T"],
         mask: Bool[Tensor, "B T"] | None = None,
-        kinds: Int[Tensor, "B T"] | None = None,
+        token_types: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T V"]:
-        """Logits of the token at each position. `mask` is True at tokens, False at padding; `kinds`
-        is that of `Embed`: 0 in the first of two texts, 1 in the second."""
-        x = self.embed(tokens) if kinds is None else self.embed(tokens, kinds=kinds)
-        return self.to_vocab(self.body(x, mask=over_keys(mask)))
+        """Logits of the token at each position. `mask` is True at tokens, False at padding;
+        `token_types` is that of `Embed`: 0 in the first of two texts, 1 in the second."""
+        types = {} if token_types is None else {"token_types": token_types}
+        x = self.embed(tokens, **types)
+        return self.lm_head(self.body(x, mask=over_keys(mask)))
 
 
 class EncoderDecoder(nn.Module):
@@ -163,11 +170,11 @@ class EncoderDecoder(nn.Module):
         encoder: Stack,
         target_embed: nn.Module,
         decoder: Stack,
-        to_vocab: nn.Module,
+        lm_head: nn.Module,
     ):
         super().__init__()
         self.source_embed, self.encoder = source_embed, encoder
-        self.target_embed, self.decoder, self.to_vocab = target_embed, decoder, to_vocab
+        self.target_embed, self.decoder, self.lm_head = target_embed, decoder, lm_head
 
     def forward(
         self,
@@ -193,18 +200,18 @@ class EncoderDecoder(nn.Module):
     ) -> Float[Tensor, "B Tq V"]:
         """Logits of the token after each target token. Padding at the end needs no mask here:
         it comes later than every real token. With `caches`, `target_in` are the new tokens."""
-        x = vectors(self.target_embed, target_in, seen_by(caches))
+        x = vectors(self.target_embed, target_in, prefix_length(caches))
         look = {"mask": causal, "memory_mask": over_keys(source_mask)}
-        return self.to_vocab(self.decoder(x, memory, caches=caches, **look))
+        return self.lm_head(self.decoder(x, memory, caches=caches, **look))
 
     @property
     def limit(self) -> int | None:
         """How many positions of a target the model has learned; None if it can write on and on."""
         return getattr(self.target_embed, "limit", None)
 
-    def caches(self, room: int | None = None) -> list[Kept]:
+    def caches(self, max_len: int | None = None) -> list[DecodingState]:
         """An empty cache for each block of the decoder; as `LanguageModel.caches`."""
-        return self.decoder.caches(room)
+        return self.decoder.caches(max_len)
 
 
 def vectors(embed: nn.Module, tokens: Tensor, start: int | Tensor) -> Float[Tensor, "B T C"]:
@@ -216,9 +223,9 @@ def vectors(embed: nn.Module, tokens: Tensor, start: int | Tensor) -> Float[Tens
     return embed(tokens, start)
 
 
-def seen_by(caches: Sequence[Kept] | None) -> int | Int[Tensor, ""]:
-    """How many positions the caches have seen: as many as the one that has seen most, for a block
-    without attention leaves its own empty."""
+def prefix_length(caches: Sequence[DecodingState] | None) -> int | Int[Tensor, ""]:
+    """Length of the cached prefix: the maximum over layers, since attention-free layers keep
+    nothing."""
     lengths = [cache.length for cache in caches or []]
     if any(isinstance(length, Tensor) for length in lengths):
         return torch.stack([length for length in lengths if isinstance(length, Tensor)]).amax()
@@ -226,13 +233,13 @@ def seen_by(caches: Sequence[Kept] | None) -> int | Int[Tensor, ""]:
 
 
 def own_positions(
-    there: Bool[Tensor, "B Tk"], start: int | Int[Tensor, ""], tokens: Int[Tensor, "B T"]
+    is_token: Bool[Tensor, "B Tk"], start: int | Int[Tensor, ""], tokens: Int[Tensor, "B T"]
 ) -> Int[Tensor, "B T"]:
     """Where the tokens from `start` on stand among the tokens of their row, padding not counted."""
     B, T = tokens.shape
-    check_mask(there, (B, there.shape[-1] if isinstance(start, Tensor) else start + T))
+    check_mask(is_token, (B, is_token.shape[-1] if isinstance(start, Tensor) else start + T))
     new = start + torch.arange(T, device=tokens.device)
-    return (there.long().cumsum(-1) - 1).clamp(min=0)[:, new]
+    return (is_token.long().cumsum(-1) - 1).clamp(min=0)[:, new]
 
 
 def over_keys(mask: Bool[Tensor, "B T"] | None) -> Bool[Tensor, "B 1 T"] | None:
@@ -241,10 +248,61 @@ def over_keys(mask: Bool[Tensor, "B T"] | None) -> Bool[Tensor, "B 1 T"] | None:
 
 
 def check_tokens(tokens: Tensor, V: int) -> None:
-    """Raise a ValueError if a token has no row in a vocabulary of V."""
+    """Raise ValueError unless 0 ≤ token < V."""
     if tokens.device.type == "meta" or not tokens.numel():
         return
     low, high = (int(end) for end in tokens.aminmax())
     if low < 0 or high >= V:
         wrong = low if low < 0 else high
         raise ValueError(f"token {wrong} is not in the vocabulary of {V} (0 to {V - 1})")
+
+
+Model = TypeVar("Model", bound=nn.Module)
+Matrix = Callable[[str, Tensor], None]
+
+
+class Tied(nn.Linear):
+    """Output layer that shares the embedding's weight. Press and Wolf 2017.
+
+    Saved once, and safe under copying and conversion: it holds no weight of its own.
+    """
+
+    def __init__(self, embed: Embed, bias: bool = False):
+        V, width = embed.tokens.weight.shape
+        super().__init__(width, V, bias=bias)
+        del self.weight
+        self.embed = (embed,)  # in a tuple, so that it is no part of this part
+
+    @property
+    def weight(self) -> Float[Tensor, "V C"]:  # type: ignore[override]  # torch has a parameter
+        """The embedding's vectors."""
+        return self.embed[0].tokens.weight
+
+
+def initialise(model: Model, matrix: Matrix, embedding_std: float = 0.02) -> Model:
+    """Random starting values: `matrix(name, weight)` for linear maps, zeros for their biases."""
+    for name, part in model.named_modules():
+        if isinstance(part, nn.Linear):
+            matrix(name, part.weight)
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)
+    for part in model.modules():  # after the linear maps: a tied matrix is an embedding's
+        if isinstance(part, nn.Embedding):
+            nn.init.normal_(part.weight, std=embedding_std)
+    return model
+
+
+def xavier(name: str, weight: torch.Tensor) -> None:
+    """As large going out as coming in. Glorot and Bengio 2010, equation 16."""
+    for part in weight.chunk(3) if name.endswith("to_qkv") else (weight,):
+        nn.init.xavier_uniform_(part)
+
+
+def normal(name: str, weight: torch.Tensor, depth: int | None = None, std: float = 0.02) -> None:
+    """Small normal numbers; with `depth`, smaller where a part is added to the residual path.
+
+    Radford et al. 2019, section 2.3: 1/√N for N residual layers, two in each block.
+    """
+    if depth is not None and name.endswith(("to_out", "down")):
+        std = std / math.sqrt(2 * depth)
+    nn.init.normal_(weight, std=std)

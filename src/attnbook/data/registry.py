@@ -5,11 +5,10 @@ A file is looked for in three places, in this order: the folder that the environ
 is the one written here. None of these files is in the package.
 """
 
+import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-
-import pooch
 
 
 @dataclass(frozen=True)
@@ -99,13 +98,15 @@ FILES = {
 
 
 def cache() -> Path:
-    """The folder for downloaded files, in the operating system's place for a user's cache."""
+    """Per-user download cache."""
+    import pooch  # only who downloads needs it
+
     return Path(pooch.os_cache("attnbook"))
 
 
 def refuse_other_content(path: Path, file: File) -> None:
     """A `ValueError` with both hashes unless `path` holds the file that is described."""
-    found = pooch.file_hash(str(path), alg="sha256")
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
     if found != file.sha256:
         raise ValueError(
             f"{path} is not the file that the book knows: its SHA-256 is {found}, expected "
@@ -137,6 +138,8 @@ def fetch(name: str) -> Path:
 
 def _download(file: File) -> Path:
     """The file in the cache; pooch renames its temporary file only if the hash is right."""
+    import pooch
+
     path = cache() / file.name
     pooch.get_logger().setLevel("WARNING")  # the progress bar says enough
     try:

@@ -10,10 +10,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attnbook.attention import attend
-from attnbook.cache import OneByOne
-from attnbook.masks import Causal, Mask, at_least_one
+from attnbook.cache import AppendOnly
+from attnbook.masks import Causal, Mask, check_positive
 from attnbook.norms import RMSNorm
-from attnbook.rotary import Rotate
+from attnbook.positions import Rotate
 
 
 class Compress(nn.Module):
@@ -25,7 +25,7 @@ class Compress(nn.Module):
 
     def __init__(self, width: int, D: int, rate: int):
         super().__init__()
-        at_least_one("a group", rate)
+        check_positive("a group", rate)
         self.rate = rate
         self.to_value, self.to_logit = (nn.Linear(width, D, bias=False) for _ in range(2))
         self.place, self.norm = nn.Parameter(torch.zeros(rate, D)), RMSNorm(D)
@@ -44,7 +44,7 @@ class Compress(nn.Module):
         return self.norm(((logit + self.place).softmax(2) * value).sum(2))
 
 
-class CompressedCache(OneByOne):
+class CompressedCache(AppendOnly):
     """What `CompressedAttention` keeps: the last positions, all entries, and a group half full."""
 
     can_be_cut = False
@@ -63,8 +63,8 @@ class CompressedCache(OneByOne):
         """How many positions a mask speaks of when T are new."""
         return self.length + T
 
-    def places(self, B: int, Tq: int, Tk: int, device: torch.device) -> None:
-        """There are no places: an entry stands for many."""
+    def grid(self, B: int, Tq: int, Tk: int, device: torch.device) -> None:
+        """There is no grid: an entry stands for many."""
 
     def select(self, rows: Int[Tensor, " N"]) -> None:
         """Go on with these rows of the batch, in this order."""
@@ -91,8 +91,8 @@ class CompressedAttention(nn.Module):
         self, width: int, heads: int, D: int, rate: int, window: int, rotate: Rotate | None = None
     ):
         super().__init__()
-        at_least_one("a number of heads", heads)
-        at_least_one("a window", window)
+        check_positive("a number of heads", heads)
+        check_positive("a window", window)
         self.heads, self.D, self.window, self.rotate = heads, D, window, rotate
         self.to_q = nn.Linear(width, heads * D, bias=False)
         self.to_near, self.norm = nn.Linear(width, D, bias=False), RMSNorm(D)
@@ -144,6 +144,6 @@ class CompressedAttention(nn.Module):
         near = (distance >= 0) & (distance < self.window)
         return torch.cat((near, w + self.compress.rate <= i[:, None] + 1), -1)
 
-    def cache(self, room: int | None = None) -> CompressedCache:
+    def cache(self, max_len: int | None = None) -> CompressedCache:
         """An empty cache for this layer; it grows, whatever the room."""
         return CompressedCache()

@@ -7,8 +7,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from attnbook.attention import check_mask, scaled_dot_scores
-from attnbook.masks import Pattern, Rule
+from attnbook.attention import scaled_dot_scores
+from attnbook.masks import Pattern, Rule, check_mask
 
 Looks = Pattern | Rule | None  # who may look at whom; None: everybody at everybody
 

@@ -10,8 +10,8 @@ from torch.nn import functional as F
 
 from attnbook.attention import attend
 from attnbook.cache import KVCache
-from attnbook.masks import Mask, Places, as_pattern, check_mask
-from attnbook.rotary import Rotate
+from attnbook.masks import Grid, Mask, as_pattern, check_mask
+from attnbook.positions import Rotate
 
 
 class Indexer(nn.Module):
@@ -149,14 +149,14 @@ class IndexedAttention(nn.Module):
         keys = keys if cache is None else cache.index(keys)
         self.scores = self.indexer(x.detach(), keys, where)
         B, Tq, Tk = self.scores.shape
-        at = Places(B, Tq, Tk, x.device)
-        allowed = None if mask is None else as_pattern(mask).table(at)
+        at = Grid(B, Tq, Tk, x.device)
+        allowed = None if mask is None else as_pattern(mask).to_dense(at)
         if allowed is not None:  # (B or 1, heads or 1, Tq, Tk): what every head may see
             allowed = allowed.all(1) if allowed.dim() == 4 else allowed
         chosen = only(best(self.scores.detach(), self.count, allowed), keys.shape[1])
         named = {} if positions is None else {"positions": positions}
         return self.attention(x, mask=chosen, cache=cache, **named)
 
-    def cache(self, room: int | None = None) -> IndexedCache:
+    def cache(self, max_len: int | None = None) -> IndexedCache:
         """An empty cache for attention and indexer; it grows, whatever the room."""
         return IndexedCache()

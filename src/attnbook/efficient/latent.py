@@ -5,9 +5,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attnbook.attention import Attention
-from attnbook.cache import Cache, append_to, places
-from attnbook.masks import Mask, left_of
-from attnbook.rotary import Rotary, grown
+from attnbook.cache import Cache, append_to
+from attnbook.masks import Grid, Mask
+from attnbook.positions import Rotary, scale_queries
 
 
 class LatentProjection(nn.Module):
@@ -91,10 +91,12 @@ class MLA(Attention):
         if cache is not None:
             latent, turned = append_to(cache, latent, turned, mask)
         k, v = self.project.keys(latent)
-        q = grown(self.rotate, torch.cat((q, q_turned), -1), where)
+        q = scale_queries(self.rotate, torch.cat((q, q_turned), -1), where)
         k = torch.cat((k, turned.expand(-1, self.heads, -1, -1)), -1)
-        at = places(x, k, cache, mask)
-        heads = self.mix(q, k, v, left_of(at, mask, self.pattern), at)
+        sizes = x.shape[0], x.shape[1], k.shape[2], x.device
+        grid = Grid(*sizes) if cache is None else cache.grid(*sizes)
+        mask, grid = self.visible(mask, grid)
+        heads = self.mix(q, k, v, mask, grid)
         heads = heads.transpose(1, 2).flatten(2)  # (B Tq H·Dv)
         return self.to_out(heads if self.gate is None else self.gate(heads, x))
 

@@ -12,21 +12,19 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnbook.attention import attend
-from attnbook.cache import Kept, WindowCache, cache_of
+from attnbook.cache import DecodingState, WindowCache, cache_of
 from attnbook.masks import (
+    And,
     Mask,
     Pattern,
     Rule,
     as_pattern,
-    at_least_one,
-    both,
     causal,
-    in_rows,
+    check_positive,
     local,
-    own_count,
+    per_row,
+    position_ids,
 )
-from attnbook.masks import either as either  # taught together with those below
-from attnbook.masks import pattern_mask as pattern_mask
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class strided(Pattern):
     stride: int
 
     def __post_init__(self) -> None:
-        at_least_one("a stride", self.stride)
+        check_positive("a stride", self.stride)
 
     def __call__(self, i: Tensor, j: Tensor, b: Tensor | None = None) -> Bool[Tensor, "..."]:
         return (i - j) % self.stride == 0
@@ -52,7 +50,7 @@ class hubs(Pattern):
     count: int
 
     def __post_init__(self) -> None:
-        at_least_one("a number of hubs", self.count)
+        check_positive("a number of hubs", self.count)
 
     def __call__(self, i: Tensor, j: Tensor, b: Tensor | None = None) -> Bool[Tensor, "..."]:
         return (i < self.count) | (j < self.count)
@@ -74,19 +72,19 @@ class Sparse(nn.Module):
         x: Float[Tensor, "B Tq C"],
         memory: Float[Tensor, "B Tk C"] | None = None,
         mask: Mask | None = None,
-        cache: Kept | None = None,
+        cache: DecodingState | None = None,
         **where: Int[Tensor, "..."],
     ) -> Float[Tensor, "B Tq C"]:
         """As the attention; `mask` allows less still."""
-        own = in_rows(self.pattern, own_count(mask))
+        own = per_row(self.pattern, position_ids(mask))
         allowed = own if mask is None else own & mask
         named = where if memory is None else {"memory": memory, **where}
         return self.attention(x, mask=allowed, cache=cache, **named)
 
-    def cache(self, room: int | None = None) -> Kept:
+    def cache(self, max_len: int | None = None) -> DecodingState:
         """An empty cache; it forgets what the pattern cannot reach."""
         reach = self.pattern.reach
-        return cache_of(self.attention, room) if room or reach is None else WindowCache(reach)
+        return cache_of(self.attention, max_len) if max_len or reach is None else WindowCache(reach)
 
 
 def window_attend(
@@ -99,12 +97,12 @@ def window_attend(
 
     The sequence is cut into chunks of a window; a chunk needs itself and the one before.
     """
-    at_least_one("a window", window)
+    check_positive("a window", window)
     T, missing = q.shape[-2], -q.shape[-2] % window
     q, k, v = (F.pad(x, (0, 0, 0, missing)).unflatten(-2, (-1, window)) for x in (q, k, v))
     chunks = q.shape[-3]
     k, v = (torch.cat((F.pad(x, (0, 0, 0, 0, 1, -1)), x), -2) for x in (k, v))  # (… n 2·window D)
     i = torch.arange(chunks * window, device=q.device).view(chunks, window, 1)
     j = i[:, :1] - window + torch.arange(2 * window, device=q.device)  # (n 1 2·window)
-    output, _ = attend(q, k, v, (j >= 0) & both(causal, local(window))(i, j))
+    output, _ = attend(q, k, v, (j >= 0) & And(causal, local(window))(i, j))
     return output.flatten(-3, -2)[..., :T, :]

@@ -8,6 +8,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 
+from attnbook.losses import parameters, token_loss
 from attnbook.parallel import count, example
 from attnbook.parallel.collectives import all_reduce
 from attnbook.parallel.context import in_order, ring_model
@@ -17,7 +18,6 @@ from attnbook.parallel.pipeline import Stage, run
 from attnbook.parallel.sharded import ShardedAdam, parts_of, sharded_model
 from attnbook.parallel.tensor import split_model
 from attnbook.parallel.wire import Wire
-from attnbook.train import parameters, token_loss
 from attnbook.transformer import LanguageModel
 
 Cut = Callable[[Wire, LanguageModel], nn.Module]
@@ -151,10 +151,10 @@ def experts(wire: Wire) -> Claim:
 
     def step(wire: Wire, model: LanguageModel) -> tuple[float, int]:
         loss, vectors = loss_of(model, parts(wire)), 0
-        rest = nn.ModuleList([model.embed, model.body.norm, model.to_vocab])
+        rest = nn.ModuleList([model.embed, model.body.norm, model.lm_head])
         for block in model.body.blocks:
             attention, network = (block.get_submodule(n) for n in ("attention", "feedforward"))
-            mixture = cast(ExpertParallel, network.part)
+            mixture = cast(ExpertParallel, network.sublayer)
             vectors += count.experts(*mixture.travelled, example.C, wire.size)
             rest += [attention, cast(nn.Module, network.norm), mixture.router]
             for weight in mixture.experts.parameters():

@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attnbook.attention import MultiHeadAttention
+from attnbook.attention import Attention
 from attnbook.efficient.flash import exp_below
 from attnbook.parallel.wire import Wire
-from attnbook.score import shared
+from attnbook.scores import shared
 from attnbook.transformer import LanguageModel
 
 
@@ -90,7 +90,7 @@ def ring_attend(
 class RingAttention(nn.Module):
     """A layer of causal attention over a text of which each process has the positions `where`."""
 
-    def __init__(self, wire: Wire, whole: MultiHeadAttention, where: Int[Tensor, "P t"]):
+    def __init__(self, wire: Wire, whole: Attention, where: Int[Tensor, "P t"]):
         super().__init__()
         self.wire, self.where = wire, where
         self.project, self.rotate, self.to_out = whole.project, whole.rotate, whole.to_out
@@ -110,6 +110,6 @@ def ring_model(wire: Wire, model: LanguageModel, where: Int[Tensor, "P t"]) -> L
     mine = copy.deepcopy(model)
     for block in mine.body.blocks:
         attention = block.get_submodule("attention")
-        whole = cast(MultiHeadAttention, attention.part)
-        attention.part = RingAttention(wire, whole, where)
+        whole = cast(Attention, attention.sublayer)
+        attention.sublayer = RingAttention(wire, whole, where)
     return mine

@@ -4,13 +4,13 @@ N parameters, P processes, numbers of `size` bytes; `activations` are the number
 vectors, B · T · C. Collectives go around a ring (`attnbook.parallel.collectives`).
 """
 
-from attnbook.training.plan import whole
+from attnbook.checks import check_int
 
 
 def ring(numbers: int, P: int, size: int = 4) -> int:
     """To gather or to scatter numbers: (P − 1)/P of them, filled up until P divides them."""
-    whole("numbers", numbers, 0)
-    whole("P", P, 1)
+    check_int("numbers", numbers, 0)
+    check_int("P", P, 1)
     return (P - 1) * -(-numbers // P) * size
 
 

@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from attnbook.recipes import llama, mixtral
+from attnbook.models.llama import llama
+from attnbook.models.mixtral import mixtral
 from attnbook.transformer import LanguageModel
 
 V, C, LAYERS, HEADS, HIDDEN = 256, 64, 4, 4, 160

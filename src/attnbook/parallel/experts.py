@@ -19,7 +19,7 @@ Counts = list[int]
 
 
 class Exchange(torch.autograd.Function):
-    """Rows go to their processes, `out` to each; `back` rows come from each. Gradients go back."""
+    """Differentiable all-to-all: sends `out[r]` rows to rank r, receives `back[r]` from it."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, out: Counts, back: Counts, wire: Wire) -> Tensor:
@@ -90,6 +90,6 @@ def expert_model(wire: Wire, model: LanguageModel) -> LanguageModel:
     mine = copy.deepcopy(model)
     for block in mine.body.blocks:
         feedforward = block.get_submodule("feedforward")
-        whole = cast(MixtureOfExperts, feedforward.part)
-        feedforward.part = ExpertParallel(wire, whole)
+        whole = cast(MixtureOfExperts, feedforward.sublayer)
+        feedforward.sublayer = ExpertParallel(wire, whole)
     return mine

@@ -64,7 +64,7 @@ class Stage(nn.Module):
         each = len(blocks) // P
         self.embed = copy.deepcopy(whole.embed) if r == 0 else nn.Identity()
         self.blocks = blocks[r * each : (r + 1) * each]
-        last = nn.Sequential(copy.deepcopy(whole.body.norm), copy.deepcopy(whole.to_vocab))
+        last = nn.Sequential(copy.deepcopy(whole.body.norm), copy.deepcopy(whole.lm_head))
         self.head = last if r == P - 1 else nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:

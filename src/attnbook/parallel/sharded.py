@@ -100,5 +100,5 @@ def sharded_model(wire: Wire, model: LanguageModel, keep: bool = False) -> Langu
     blocks = [Sharded(wire, block, keep) for block in mine.body.blocks]
     mine.body.blocks = nn.ModuleList(blocks)
     mine.body.norm = Sharded(wire, mine.body.norm, keep)
-    mine.to_vocab = Sharded(wire, mine.to_vocab, keep)
+    mine.lm_head = Sharded(wire, mine.lm_head, keep)
     return mine

@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from attnbook.attention import MultiHeadAttention
+from attnbook.attention import Attention, Projection
 from attnbook.feedforward import GatedMLP
 from attnbook.parallel.collectives import all_reduce
 from attnbook.parallel.wire import Wire
@@ -96,7 +96,7 @@ def split_network(wire: Wire, whole: GatedMLP) -> Split:
     return Split(wire, mine)
 
 
-def split_attention(wire: Wire, whole: MultiHeadAttention) -> Split:
+def split_attention(wire: Wire, whole: Attention) -> Split:
     """Each process has some of the heads: they do not know of each other before they are mixed."""
     if whole.heads % wire.size or whole.kv_heads % wire.size:
         raise ValueError(
@@ -104,10 +104,11 @@ def split_attention(wire: Wire, whole: MultiHeadAttention) -> Split:
             f"{wire.size} processes"
         )
     mine = copy.deepcopy(whole)
-    mine.project.to_qkv = outputs(wire, cast(nn.Linear, whole.to_qkv), whole.widths)
-    mine.project.widths = [width // wire.size for width in whole.widths]
+    project, widths = cast(Projection, mine.project), cast(Projection, whole.project).widths
+    project.to_qkv = outputs(wire, cast(nn.Linear, project.to_qkv), widths)
+    project.widths = [width // wire.size for width in widths]
     mine.to_out = inputs(wire, cast(nn.Linear, whole.to_out))
-    for part in (mine, mine.project):
+    for part in (mine, project):
         part.heads, part.kv_heads = whole.heads // wire.size, whole.kv_heads // wire.size
     return Split(wire, mine)
 
@@ -117,6 +118,6 @@ def split_model(wire: Wire, whole: LanguageModel) -> LanguageModel:
     mine = copy.deepcopy(whole)
     for block in mine.body.blocks:
         attention, network = (block.get_submodule(name) for name in ("attention", "feedforward"))
-        attention.part = split_attention(wire, cast(MultiHeadAttention, attention.part))
-        network.part = split_network(wire, cast(GatedMLP, network.part))
+        attention.sublayer = split_attention(wire, cast(Attention, attention.sublayer))
+        network.sublayer = split_network(wire, cast(GatedMLP, network.sublayer))
     return mine

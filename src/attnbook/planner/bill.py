@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from attnbook.planner.sizes import Decoder
+from attnbook.decoder_config import DecoderConfig, PlainDecoderConfig
 
 GPUS = {"a100": (312e12, 80e9), "h100": (989e12, 80e9), "h200": (989e12, 141e9)}
 """Peak of bfloat16 products without sparsity, operations a second, and memory in bytes, as NVIDIA's
@@ -55,9 +55,9 @@ class Published:
         return self.planned().hours / self.hours - 1
 
 
-LLAMA_405B = Decoder(126, 16_384, 128, 8, 53_248, 128_256)
-BLOOM_176B = Decoder(70, 14_336, 112, 112, 57_344, 250_680, tied=True, matrices=2)
-MT_NLG_530B = Decoder(105, 20_480, 128, 128, 81_920, 50_272, tied=True, matrices=2)
+LLAMA_405B = DecoderConfig(128_256, 16_384, 126, 128, 8, 53_248)
+BLOOM_176B = PlainDecoderConfig(250_680, 14_336, 70, 112, 112, 57_344, tie=True)
+MT_NLG_530B = PlainDecoderConfig(50_272, 20_480, 105, 128, 128, 81_920, tie=True)
 
 
 def published() -> list[Published]:

@@ -7,8 +7,8 @@ parameter with gradients of 2. Rajbhandari et al. 2020 (ZeRO), section 3.1.
 
 from dataclasses import dataclass
 
-from attnbook.planner.sizes import Decoder
-from attnbook.training.plan import whole
+from attnbook.checks import check_int
+from attnbook.decoder_config import DecoderConfig
 
 WEIGHT, MOMENTS = 2, 12
 LOGIT = 4
@@ -17,18 +17,19 @@ RECOMPUTE = ("none", "blocks")
 
 @dataclass(frozen=True)
 class Layout:
-    """`data` × `tensor` × `pipeline` GPUs. `shard` is what the replicas of `data` share out:
-    nothing (0), the optimizer's numbers (1), gradients as well (2), weights as well (3): ZeRO's
-    stages; the last is FSDP."""
+    """`data` × `tensor` × `pipeline` GPUs. `shard` is what the replicas of `data` shard: nothing
+    (0), the optimizer states (1), gradients as well (2), weights as well (3): ZeRO's stages; the
+    last is FSDP. Each stage of the pipeline has `pieces` of the stack, taken in turns."""
 
     data: int = 1
     tensor: int = 1
     pipeline: int = 1
     shard: int = 0
+    pieces: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("data", "tensor", "pipeline"):
-            whole(name, getattr(self, name), 1)
+        for name in ("data", "tensor", "pipeline", "pieces"):
+            check_int(name, getattr(self, name), 1)
         if self.shard not in range(4):
             raise ValueError(f"shard is {self.shard}; ZeRO has the stages 0, 1, 2 and 3")
 
@@ -73,7 +74,7 @@ class Memory:
         return self.weights + self.gradients + self.optimizer + self.activations
 
 
-def memory(decoder: Decoder, layout: Layout, batch: Batch) -> Memory:
+def memory(decoder: DecoderConfig, layout: Layout, batch: Batch) -> Memory:
     """What the first stage's GPUs hold: it has the most micro-batches under way.
 
     Not counted: the buffers of the libraries, fragmentation, and with stage 3 the one block whose
@@ -90,10 +91,15 @@ def memory(decoder: Decoder, layout: Layout, batch: Batch) -> Memory:
     )
 
 
-def check(decoder: Decoder, layout: Layout) -> None:
+def check(decoder: DecoderConfig, layout: Layout) -> None:
     """Raise a ValueError unless blocks and heads can be cut so."""
     if decoder.depth % layout.pipeline:
         raise ValueError(f"{decoder.depth} blocks do not divide into {layout.pipeline} stages")
+    if decoder.depth % (layout.pipeline * layout.pieces):
+        raise ValueError(
+            f"{decoder.depth} blocks do not divide into {layout.pipeline} stages of "
+            f"{layout.pieces} pieces"
+        )
     if decoder.kv_heads % layout.tensor and layout.tensor % decoder.kv_heads:
         raise ValueError(
             f"{decoder.kv_heads} heads of keys and values do not divide among {layout.tensor} GPUs"
@@ -102,14 +108,14 @@ def check(decoder: Decoder, layout: Layout) -> None:
         raise ValueError(f"{decoder.heads} heads do not divide among {layout.tensor} GPUs")
 
 
-def stage(decoder: Decoder, layout: Layout) -> int | float:
+def stage(decoder: DecoderConfig, layout: Layout) -> int | float:
     """Parameters of the pipeline's largest stage: its blocks, and one table if there are two."""
     blocks = decoder.depth // layout.pipeline * decoder.block
-    tables = 1 if decoder.tied or layout.pipeline > 1 else 2
-    return blocks + tables * decoder.vocabulary * decoder.width
+    tables = 1 if decoder.tie or layout.pipeline > 1 else 2
+    return blocks + tables * decoder.V * decoder.width
 
 
-def kept(decoder: Decoder) -> int:
+def kept(decoder: DecoderConfig) -> int:
     """Numbers that one block keeps of a token for its backward pass, where nothing is recomputed
     and attention keeps no weights (FlashAttention).
 
@@ -121,27 +127,29 @@ def kept(decoder: Decoder) -> int:
     return 6 * decoder.width + 2 * decoder.keys + inside * decoder.hidden
 
 
-def activations(decoder: Decoder, layout: Layout, batch: Batch) -> int | float:
+def activations(decoder: DecoderConfig, layout: Layout, batch: Batch) -> int | float:
     """Bytes of activations: of as many micro-batches as there are stages, as the first one keeps
     them under 1F1B (Narayanan et al. 2021, section 2.2), with the sequence cut among the GPUs of a
-    tensor group. Recomputing blocks, each keeps its input, and one block at a time all it needs.
+    tensor group, and a part (p − 1)/vp more with v pieces each. Recomputing blocks, each keeps its
+    input, and one block at a time all it needs.
     The logits and their gradient count where there is one stage; else the last has them."""
     tokens = batch.T * batch.micro / layout.tensor
     blocks = decoder.depth // layout.pipeline
-    under_way = min(layout.pipeline, batch.rounds(layout))
+    p, v = layout.pipeline, layout.pieces
+    under_way = min(p + (p - 1) / v if v > 1 else p, batch.rounds(layout))
     block = WEIGHT * kept(decoder) * tokens
     if batch.recompute:
         found = under_way * blocks * WEIGHT * decoder.width * tokens + block
     else:
         found = under_way * blocks * block
-    logits = 2 * LOGIT * decoder.vocabulary * tokens if layout.pipeline == 1 else 0
+    logits = 2 * LOGIT * decoder.V * tokens if layout.pipeline == 1 else 0
     return found + logits
 
 
 @dataclass(frozen=True)
 class Sent:
     """Bytes that each GPU sends in one step, by why; `bubble` is the share of a step's time that a
-    stage of the pipeline waits, (p − 1) / (m + p − 1) with m micro-batches."""
+    stage of the pipeline waits, (p − 1) / (vm + p − 1) with m micro-batches and v pieces."""
 
     data: int | float
     tensor: int | float
@@ -153,7 +161,7 @@ class Sent:
         return self.data + self.tensor + self.pipeline
 
 
-def sent(decoder: Decoder, layout: Layout, batch: Batch) -> Sent:
+def sent(decoder: DecoderConfig, layout: Layout, batch: Batch) -> Sent:
     """Collectives by rings: each of n GPUs sends (n − 1)/n of a tensor to gather or to scatter it,
     twice that to sum it (Rajbhandari et al. 2020, section 7).
 
@@ -162,10 +170,10 @@ def sent(decoder: Decoder, layout: Layout, batch: Batch) -> Sent:
     and stage 3 gathers the weights before each pass, twice a micro-batch.
     Tensor: four sums a block and micro-batch, two forward and two backward (Shoeybi et al. 2019,
     figure 4), six with recomputation. Pipeline: a micro-batch's vectors on to the next stage, and
-    their gradients back to the one before.
+    their gradients back to the one before, once for each piece (Narayanan et al. 2021).
     """
     check(decoder, layout)
-    m, p = batch.rounds(layout), layout.pipeline
+    m, p, v = batch.rounds(layout), layout.pipeline, layout.pieces
     mine = stage(decoder, layout) / layout.tensor
     ring = share(layout.data) * mine
     scattered = ring * batch.gradient * (m if layout.shard >= 2 else 1)
@@ -173,9 +181,9 @@ def sent(decoder: Decoder, layout: Layout, batch: Batch) -> Sent:
     vectors = m * batch.T * batch.micro * decoder.width * WEIGHT
     sums = 6 if batch.recompute else 4
     tensor = decoder.depth // p * sums * 2 * share(layout.tensor) * vectors
-    ends = 2 if p > 2 else 1  # a stage in the middle has two neighbours
-    pipeline = ends * vectors / layout.tensor if p > 1 else 0.0
-    return Sent(scattered + gathered, tensor, pipeline, (p - 1) / (m + p - 1))
+    ends = 2 if p > 2 or v > 1 else 1  # a stage in the middle has two neighbours
+    pipeline = ends * v * vectors / layout.tensor if p > 1 else 0.0
+    return Sent(scattered + gathered, tensor, pipeline, (p - 1) / (v * m + p - 1))
 
 
 def share(n: int) -> int | float:

@@ -135,6 +135,6 @@ class GatedDelta(nn.Module):
         q, k = (unit(part).repeat_interleave(share, 1) for part in (q, k))
         return q / self.keys[1] ** 0.5, k, v
 
-    def cache(self, room: int | None = None) -> StateCache:
+    def cache(self, max_len: int | None = None) -> StateCache:
         """An empty cache for this layer; it needs no more room for a longer text."""
         return StateCache()

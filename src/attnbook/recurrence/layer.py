@@ -7,11 +7,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnbook.cache import OneByOne
-from attnbook.masks import Causal, Mask, Places, both, padding
+from attnbook.cache import AppendOnly
+from attnbook.masks import And, Causal, Grid, Mask, padding
 
 
-class StateCache(OneByOne):
+class StateCache(AppendOnly):
     """What a recurrent layer keeps of the past: a state of one size, however long the past is.
 
     `recent` are the last inputs of its short convolution. `length` counts the positions so far.
@@ -49,9 +49,9 @@ class StateCache(OneByOne):
         """How many positions a mask speaks of when T are new."""
         return self.length + T
 
-    def places(self, B: int, Tq: int, Tk: int, device: torch.device) -> Places:
+    def grid(self, B: int, Tq: int, Tk: int, device: torch.device) -> Grid:
         """Where the last Tq and Tk positions stand."""
-        return Places(B, Tq, Tk, device, first=self.length - Tk)
+        return Grid(B, Tq, Tk, device, first=self.length - Tk)
 
     def went_on(self, T: int, state: Tensor) -> None:
         """T more positions were read, and led to this state."""
@@ -92,22 +92,22 @@ def hide_padding(
     `mask` may be causal, or None, and hide padding; ValueError if it would hide other positions.
     With a `cache`, x goes on where that is; else it is the last that the mask speaks of.
     """
-    there, T = tokens_there(mask), x.shape[1]
-    if there is None:
+    is_token, T = token_mask(mask), x.shape[1]
+    if is_token is None:
         return x
-    start = there.shape[1] - T if cache is None else cache.length
-    return x * there[:, start : start + T, None]
+    start = is_token.shape[1] - T if cache is None else cache.length
+    return x * is_token[:, start : start + T, None]
 
 
-def tokens_there(mask: Mask | None) -> Bool[Tensor, "B all"] | None:
+def token_mask(mask: Mask | None) -> Bool[Tensor, "B all"] | None:
     """True at tokens, False at padding; None if the mask hides no padding."""
     if mask is None or isinstance(mask, Causal) or (isinstance(mask, Tensor) and mask.dim() == 2):
         return None  # a table for all rows alike can only be the causal one
     if isinstance(mask, padding):
-        return mask.there
-    if isinstance(mask, both):
-        all_rows = (tokens_there(pattern) for pattern in mask.patterns)
-        hidden = [there for there in all_rows if there is not None]
+        return mask.is_token
+    if isinstance(mask, And):
+        all_rows = (token_mask(pattern) for pattern in mask.patterns)
+        hidden = [is_token for is_token in all_rows if is_token is not None]
         return torch.stack(hidden).all(0) if hidden else None
     raise ValueError(
         "a recurrent layer sees all of the past and nothing else: its mask is causal, and may hide "

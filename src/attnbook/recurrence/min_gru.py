@@ -41,6 +41,6 @@ class MinGRU(nn.Module):
             cache.went_on(x.shape[1], h[:, -1])
         return self.to_out(h)
 
-    def cache(self, room: int | None = None) -> StateCache:
+    def cache(self, max_len: int | None = None) -> StateCache:
         """An empty cache for this layer; it needs no more room for a longer text."""
         return StateCache()

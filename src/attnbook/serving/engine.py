@@ -16,26 +16,26 @@ from torch import Tensor, nn
 from attnbook.serving.paged import PagedCache
 from attnbook.serving.pages import NoPage, Pages, Table
 
-Choose = Callable[[Float[Tensor, "1 V"]], Int[Tensor, " 1"]]
+Sampler = Callable[[Float[Tensor, "1 V"]], Int[Tensor, " 1"]]
 
 
 @dataclass(eq=False)
 class Request:
-    """What is asked for: a prompt, how many tokens more at most, how to choose, where to stop."""
+    """What is asked for: a prompt, at most `max_new_tokens` more, a sampler, where to stop."""
 
     prompt: list[int]
-    steps: int
-    choose: Choose = lambda logits: logits.argmax(-1)
-    ends: frozenset[int] = frozenset()
+    max_new_tokens: int
+    sampler: Sampler = lambda logits: logits.argmax(-1)
+    eos: frozenset[int] = frozenset()
     written: list[int] = field(default_factory=list)
     table: Table = field(default_factory=Table)
     reason: str | None = None  # why it has ended: "stop" or "length"
 
     def __post_init__(self) -> None:
-        if not self.prompt or self.steps < 1:
+        if not self.prompt or self.max_new_tokens < 1:
             raise ValueError(
                 f"a request has a prompt of at least 1 token and writes at least 1; got "
-                f"{len(self.prompt)} and {self.steps}"
+                f"{len(self.prompt)} and {self.max_new_tokens}"
             )
 
     @property
@@ -69,7 +69,7 @@ class Engine:
 
     def add(self, request: Request) -> None:
         """Let it wait for its turn; ValueError if it could never fit."""
-        longest = len(request.prompt) + request.steps
+        longest = len(request.prompt) + request.max_new_tokens
         if -(-longest // self.pages.size) > self.pages.count:
             raise ValueError(
                 f"{longest} tokens do not fit into {self.pages.count} pages of {self.pages.size}"
@@ -127,14 +127,14 @@ class Engine:
         for row, request in enumerate(requests):
             self.pages.wrote(request.table, request.tokens[: starts[row] + count])
             if write:
-                self.write(request, int(request.choose(logits[row : row + 1])))
+                self.write(request, int(request.sampler(logits[row : row + 1])))
 
     def write(self, request: Request, token: int) -> None:
         """Append a token; whoever has ended leaves at once."""
         request.written.append(token)
-        if token in request.ends:
+        if token in request.eos:
             request.reason = "stop"
-        elif len(request.written) == request.steps:
+        elif len(request.written) == request.max_new_tokens:
             request.reason = "length"
         if request.reason is not None:
             self.leave(request)

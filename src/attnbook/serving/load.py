@@ -1,96 +1,71 @@
-"""A client that measures: how long until the first token, how long between tokens, at which load.
+"""An engine under load: how long until a request's first token, and how long between tokens.
 
 Requests arrive at random, as those of people who do not know of each other (a Poisson process), and
 do not wait for one another: an open loop.
 """
 
-import http.client
-import json
 import random
-import threading
 import time
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
-from urllib.parse import urlsplit
+
+from attnbook.serving.engine import Engine, Request
 
 
 @dataclass
 class Timing:
-    """When a request was sent and when each piece of its answer came, in seconds."""
+    """When a request arrived and when each of its tokens was there, in seconds."""
 
-    sent: float
-    pieces: list[float] = field(default_factory=list)
-    text: str = ""
-    error: str | None = None
+    arrived: float
+    tokens: list[float] = field(default_factory=list)
 
     @property
     def to_first(self) -> float:
         """Time to first token (TTFT)."""
-        return self.pieces[0] - self.sent
+        return self.tokens[0] - self.arrived
 
     @property
     def between(self) -> float:
         """Mean time between tokens (inter-token latency), of two or more."""
-        return (self.pieces[-1] - self.pieces[0]) / max(1, len(self.pieces) - 1)
-
-
-def ask(url: str, body: dict[str, Any]) -> Timing:
-    """Send one streamed request and note when its pieces come."""
-    place, timing = urlsplit(url), Timing(time.perf_counter())
-    connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=120)
-    try:
-        raw = json.dumps({**body, "stream": True})
-        connection.request("POST", "/v1/completions", raw, {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        if response.status != 200:
-            timing.error = response.read().decode()
-        else:
-            read_events(response, timing)
-    except OSError as error:
-        timing.error = str(error)
-    finally:
-        connection.close()
-    return timing
-
-
-def read_events(response: http.client.HTTPResponse, timing: Timing) -> None:
-    """Take the events of a stream as they come."""
-    for line in response:
-        data = line.decode().removeprefix("data: ").strip()
-        if data == "[DONE]":
-            return
-        if data:
-            choice = json.loads(data)["choices"][0]
-            timing.text += choice["text"]
-            if choice["finish_reason"] is None and choice["text"]:
-                timing.pieces.append(time.perf_counter())
+        return (self.tokens[-1] - self.tokens[0]) / max(1, len(self.tokens) - 1)
 
 
 def arrivals(rate: int | float, count: int, seed: int = 0) -> list[float]:
     """When `count` requests arrive, in seconds, at `rate` a second on average."""
     if not rate > 0 or count < 1:
         raise ValueError(f"at least 1 request at a rate above 0; got {count} at {rate}")
-    dice, now, times = random.Random(seed), 0.0, []
+    generator, now, times = random.Random(seed), 0.0, []
     for _ in range(count):
         times.append(now)
-        now += dice.expovariate(rate)
+        now += generator.expovariate(rate)
     return times
 
 
-def under_load(url: str, bodies: list[dict[str, Any]], times: list[float]) -> list[Timing]:
-    """Send each body at its time, and wait for all answers."""
-    if len(bodies) != len(times):
-        raise ValueError(f"each request has its time; got {len(bodies)} and {len(times)}")
-    found: list[Timing | None] = [None] * len(bodies)
-    start = time.perf_counter()
+def under_load(
+    engine: Engine,
+    requests: list[Request],
+    times: list[float],
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[Timing]:
+    """Add each request to the engine at its time, in order, and step until all have ended.
 
-    def send(i: int) -> None:
-        time.sleep(max(0.0, start + times[i] - time.perf_counter()))
-        found[i] = ask(url, bodies[i])
-
-    threads = [threading.Thread(target=send, args=(i,), daemon=True) for i in range(len(bodies))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return [timing for timing in found if timing is not None]
+    Only the engine's steps take time, by `clock`; where it has nothing to do, the next request
+    arrives at once. So nothing is waited for, and with `time.process_time` a machine that has other
+    work measures the same.
+    """
+    if len(requests) != len(times) or times != sorted(times):
+        raise ValueError(f"each request has its time, in order; got {len(requests)}, {len(times)}")
+    timings = {request: Timing(at) for request, at in zip(requests, times, strict=True)}
+    coming, now = deque(timings.items()), 0.0
+    while coming or engine.waiting or engine.running:
+        if not engine.waiting and not engine.running:
+            now = max(now, coming[0][1].arrived)
+        while coming and coming[0][1].arrived <= now:
+            engine.add(coming.popleft()[0])
+        before = clock()
+        written = engine.step()
+        now += clock() - before
+        for request in written:
+            timings[request].tokens.append(now)
+    return list(timings.values())

@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attnbook.cache import OneByOne
-from attnbook.kept import KeysAndValues
-from attnbook.masks import Places
+from attnbook.cache import AppendOnly, KeysAndValues
+from attnbook.generate.sampling import last_logits
+from attnbook.masks import Grid
 from attnbook.serving.pages import Pages, Table
 
 Store = Float[Tensor, "pages size H D"]
@@ -44,7 +44,7 @@ class Rows:
         return torch.arange(self.total) <= ends
 
 
-class PagedLayer(OneByOne):
+class PagedLayer(AppendOnly):
     """The cache of one layer, for one call of the model: what attention asks of a cache."""
 
     def __init__(self, cache: "PagedCache", layer: int, rows: Rows):
@@ -65,9 +65,9 @@ class PagedLayer(OneByOne):
         """A mask speaks of the positions of the longest row."""
         return self.rows.total
 
-    def places(self, B: int, Tq: int, Tk: int, device: torch.device) -> Places:
+    def grid(self, B: int, Tq: int, Tk: int, device: torch.device) -> Grid:
         """The keys stand at 0, 1, …; a mask says where a row's end is."""
-        return Places(B, Tq, Tk, device)
+        return Grid(B, Tq, Tk, device)
 
     def select(self, rows: Int[Tensor, " N"]) -> None:
         raise ValueError("a paged cache has no rows to select: fork the sequence's table")
@@ -86,11 +86,11 @@ class PagedCache:
     def stores(self, layer: int, k: Tensor, v: Tensor) -> tuple[Store, Store]:
         """The two tensors of a layer; made when its sizes are known."""
         if layer not in self.kept:
-            room = self.pages.count, self.pages.size
+            shape = self.pages.count, self.pages.size
             with torch.inference_mode(False):
                 self.kept[layer] = (
-                    k.new_zeros(*room, k.shape[1], k.shape[3]),
-                    v.new_zeros(*room, v.shape[1], v.shape[3]),
+                    k.new_zeros(*shape, k.shape[1], k.shape[3]),
+                    v.new_zeros(*shape, v.shape[1], v.shape[3]),
                 )
         return self.kept[layer]
 
@@ -119,4 +119,4 @@ class PagedCache:
         self.copy_pages()
         rows = Rows(self.pages, tables, new.shape[1])
         layers = [PagedLayer(self, layer, rows) for layer in range(self.layers)]
-        return model(new, layers, mask=rows.there, positions=rows.positions)[:, -1]
+        return last_logits(model, new, layers, mask=rows.there, positions=rows.positions)

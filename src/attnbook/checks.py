@@ -1,0 +1,35 @@
+"""Numbers that somebody passes in: checked, and refused in a sentence. Needs no torch."""
+
+import math
+import operator
+from typing import Any
+
+
+def check_int(name: str, value: Any, least: int) -> int:
+    """`value` as an int of at least `least` (NumPy's integers are ints); ValueError otherwise."""
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or number < least:
+        raise ValueError(f"{name} is {value!r}; a whole number, {least} or more, is needed")
+    return number
+
+
+def check_positive(name: str, value: Any) -> float | None:
+    """`value` as a float above 0; None, which means no limit, stays None. ValueError otherwise."""
+    if value is None:
+        return None
+    try:
+        number = math.nan if isinstance(value, (str, bool)) else float(value)
+    except (TypeError, ValueError, RuntimeError):
+        number = math.nan
+    if not number > 0:
+        raise ValueError(f"{name} is {value!r}; a number above 0, or None for no limit")
+    return number
+
+
+def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    """Raise ValueError unless `value` is one of `choices`."""
+    if value not in choices:
+        raise ValueError(f"{name} is {value!r}; it can be {', '.join(choices)}")

@@ -1,0 +1,246 @@
+"""Look into a language model while it works, and change what is found there.
+
+A pre-norm model is a stream of vectors, one per position, that every part reads from and adds to
+(Elhage et al. 2021, "A mathematical framework for transformer circuits"). `record` keeps the stream
+and what each head gave; `lens` reads a stream as if the model ended there; `replaced` and `edited`
+run the model with a head's output or the stream changed: ablation, activation patching, steering.
+`head_from` computes one head from other streams than its own, which is what path patching needs.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attnbook.attention import Attention
+from attnbook.block import ParallelBlock, PostNorm, Residual, Stack
+from attnbook.inside.watch import watch
+from attnbook.masks import Grid, causal
+from attnbook.norms import LayerNorm, LayerScale, RMSNorm, Times
+from attnbook.transformer import LanguageModel, MaskedLanguageModel
+
+Head = tuple[int, int]  # layer and head, both counted from 0
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What one run of a model left behind: N layers, H heads of width D.
+
+    `stream[l]` is the residual stream before layer `l`, `stream[N]` the one that is read out;
+    `middle[l]` is the one between attention and network; `heads[l]` are the heads' outputs before
+    W^O; `weights[l]` says where they looked.
+    """
+
+    logits: Float[Tensor, "B *T V"]
+    stream: Float[Tensor, "N1 B T C"]
+    middle: Float[Tensor, "N B T C"]
+    heads: Float[Tensor, "N B H T D"]
+    weights: Float[Tensor, "N B H T T"]
+
+
+def body_of(model: nn.Module) -> Stack:
+    """The blocks along which the stream runs; ValueError if the model has no such stack."""
+    body = getattr(model, "body", None)
+    if not isinstance(body, Stack):
+        raise ValueError(
+            f"needed is a model with one stream, such as LanguageModel, MaskedLanguageModel, "
+            f"VisionTransformer; got {type(model).__name__}"
+        )
+    return body
+
+
+def attentions(model: nn.Module) -> list[Attention]:
+    """The attention of each block, in order; ValueError if the model is not made of such blocks."""
+    found: list[Attention] = []
+    for number, block in enumerate(body_of(model).blocks):
+        wrapped = getattr(block, "attention", None)
+        sublayer = wrapped if isinstance(block, ParallelBlock) else getattr(wrapped, "sublayer", 0)
+        if not isinstance(sublayer, Attention):
+            raise ValueError(f"block {number} has no attention in a residual: Block(PreNorm(…), …)")
+        found.append(sublayer)
+    return found
+
+
+@torch.no_grad()
+def record(model: nn.Module, tokens: Tensor, *given: Tensor) -> Recorded:
+    """Run a model once and keep what went along its residual stream.
+
+    `tokens` are images where the model is a vision transformer; what is `given` besides, such as a
+    mask of padding, goes to the model, too. In a `ParallelBlock` `middle` is the stream with the
+    attention's part in it and without the network's, though the network did not read it.
+    """
+    layers, blocks = attentions(model), body_of(model).blocks
+    kept: dict[str, list[Tensor]] = {"stream": [], "middle": [], "heads": []}
+
+    def keep(name: str) -> Callable[..., None]:
+        return lambda _, given, out: kept[name].append(out)
+
+    def keep_sum(_: nn.Module, given: tuple[Tensor], out: Tensor) -> None:
+        kept["middle"].append(kept["stream"][-1] + out)
+
+    def keep_first(_: nn.Module, given: tuple[Tensor]) -> None:
+        kept["stream"].append(given[0])
+
+    def keep_heads(layer: nn.Module, given: tuple[Tensor]) -> None:
+        kept["heads"].append(given[0].unflatten(-1, (layers[0].heads, -1)).transpose(1, 2))
+
+    with ExitStack() as hooks, watch(model) as seen:
+        hooks.callback(blocks[0].register_forward_pre_hook(keep_first).remove)
+        for block, layer in zip(blocks, layers, strict=True):
+            hooks.callback(block.register_forward_hook(keep("stream")).remove)
+            middle = keep_sum if isinstance(block, ParallelBlock) else keep("middle")
+            hooks.callback(block.get_submodule("attention").register_forward_hook(middle).remove)
+            hooks.callback(layer.to_out.register_forward_pre_hook(keep_heads).remove)
+        logits = model(tokens, *given)
+        names = {layer: name for name, layer in model.named_modules()}
+        weights = torch.stack([seen[names[layer]] for layer in layers])
+    return Recorded(
+        logits, **{name: torch.stack(all) for name, all in kept.items()}, weights=weights
+    )
+
+
+def lens(
+    model: LanguageModel | MaskedLanguageModel, stream: Float[Tensor, "... C"]
+) -> Float[Tensor, "... V"]:
+    """The logits that a stream would give if it were the last one: nostalgebraist's logit lens."""
+    return model.lm_head(model.body.norm(stream))
+
+
+def written(
+    model: nn.Module, head: Head, output: Float[Tensor, "B T D"], run: Recorded | None = None
+) -> Float[Tensor, "B T C"]:
+    """What a head with this output adds to the stream: its own rows of W^O.
+
+    Where a norm stands behind the attention (Gemma 2, OLMo 2), what one head adds depends on all
+    others: `run` is the run that they are taken from, and the norm divides by what it divided by
+    there, as in direct logit attribution. Then the heads of a run add up to what was added. Raises
+    a ValueError if such a norm is there and no run is given.
+    """
+    layer = attentions(model)[head[0]]
+    check(model, head)
+    weight = layer.to_out.get_parameter("weight")  # (C, H·D)
+    D = weight.shape[1] // layer.heads
+    part = output @ weight[:, head[1] * D : (head[1] + 1) * D].T
+    wrapped = body_of(model).blocks[head[0]].get_submodule("attention")
+    if isinstance(wrapped, PostNorm):
+        raise ValueError("a norm stands behind the sum: no head has a share of its own there")
+    total = None
+    if run is not None:
+        total = layer.to_out(run.heads[head[0]].transpose(1, 2).flatten(2))
+    return share(wrapped.after, part, total) if isinstance(wrapped, Residual) else part
+
+
+def share(after: nn.Module, part: Tensor, total: Tensor | None) -> Tensor:
+    """What becomes of a `part` of `total` behind this norm or scale, whose divisor is that of the
+    total."""
+    if isinstance(after, nn.Identity):
+        return part
+    if isinstance(after, (Times, LayerScale)):
+        return after(part)
+    if not isinstance(after, (RMSNorm, LayerNorm)):
+        raise ValueError(f"no share of one head is known behind a {type(after).__name__}")
+    if total is None:
+        raise ValueError(
+            f"{type(after).__name__} stands behind the attention: what a head adds depends on the "
+            "others, give the run that they are taken from: written(model, head, output, run)"
+        )
+    if isinstance(after, LayerNorm):
+        total, part = (x - x.mean(-1, keepdim=True) for x in (total, part))
+    size = (total.square().mean(-1, keepdim=True) + after.eps).sqrt()
+    return (after.weight + after.offset) * part / size
+
+
+def check(model: nn.Module, head: Head) -> None:
+    """ValueError unless the model has this head."""
+    layers = attentions(model)
+    if not 0 <= head[0] < len(layers) or not 0 <= head[1] < layers[head[0]].heads:
+        raise ValueError(
+            f"there is no head {head}: layers 0 to {len(layers) - 1}, "
+            f"heads 0 to {layers[0].heads - 1}"
+        )
+
+
+@contextmanager
+def replaced(model: nn.Module, outputs: Mapping[Head, Tensor]) -> Iterator[None]:
+    """Inside this context these heads give these outputs, (B, T, D) or what broadcasts to it.
+
+    Zeros, or the head's mean, ablate it; its output in a run on another text is activation
+    patching (Vig et al. 2020; Meng et al. 2022).
+    """
+    layers = attentions(model)
+    for head in outputs:
+        check(model, head)
+
+    def hook(number: int) -> Callable[..., Tensor]:
+        def change(layer: nn.Module, given: tuple[Tensor]) -> Tensor:
+            heads = given[0].unflatten(-1, (layers[number].heads, -1)).clone()
+            for (where, head), output in outputs.items():
+                if where == number:
+                    heads[..., head, :] = output
+            return heads.flatten(-2)
+
+        return change
+
+    with ExitStack() as hooks:
+        for number in {layer for layer, _ in outputs}:
+            handle = layers[number].to_out.register_forward_pre_hook(hook(number))
+            hooks.callback(handle.remove)
+        yield
+
+
+@contextmanager
+def edited(model: nn.Module, at: int, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """Inside this context `stream[at]` is `change(stream[at])`, for all that comes after.
+
+    Adding a vector is steering (Turner et al. 2023), a mixture with another run is patching.
+    """
+    blocks = body_of(model).blocks
+    if not 0 <= at <= len(blocks):
+        raise ValueError(f"the stream is met at positions 0 to {len(blocks)}; got {at}")
+    if at:
+        handle = blocks[at - 1].register_forward_hook(lambda _, given, out: change(out))
+    else:
+        first = lambda _, given: (change(given[0]), *given[1:])  # noqa: E731  # as above
+        handle = blocks[0].register_forward_pre_hook(first)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@torch.no_grad()
+def head_from(
+    model: nn.Module,
+    head: Head,
+    queries: Float[Tensor, "B T C"],
+    keys: Float[Tensor, "B T C"],
+    values: Float[Tensor, "B T C"],
+) -> Float[Tensor, "B T D"]:
+    """The output of a head that reads its queries, keys and values from three streams.
+
+    With the same stream three times it is the head itself. Elhage et al. 2021, "Q-, K- and
+    V-composition"; with one of them changed by one head only it is path patching, Wang et al. 2023.
+    """
+    check(model, head)
+    layer = attentions(model)[head[0]]
+    norm = norm_before(body_of(model).blocks[head[0]])
+    parts = (layer.project(norm(x))[n] for n, x in enumerate((queries, keys, values)))
+    q, k, v = parts
+    q, k = layer.rotated(q, k, None, False, None)
+    past = causal if isinstance(model, LanguageModel) else None
+    grid = Grid(queries.shape[0], queries.shape[1], k.shape[2], queries.device)
+    mask, grid = layer.visible(past, grid)
+    return layer.mix(q, k, v, mask, grid)[:, head[1]]
+
+
+def norm_before(block: nn.Module) -> nn.Module:
+    """What stands between the stream and a block's attention."""
+    wrapped = block.get_submodule("attention")
+    if isinstance(block, ParallelBlock):
+        return block.norm
+    if isinstance(wrapped, Residual):
+        return wrapped.before
+    return nn.Identity() if isinstance(wrapped, PostNorm) else wrapped.get_submodule("norm")

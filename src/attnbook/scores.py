@@ -1,0 +1,278 @@
+"""Score: how well a key answers a query in every head, and which kernel can compute it."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
+from typing import cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.attention import flex_attention as torchs
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
+
+from attnbook.masks import Causal, Grid, Mask, Pattern, as_pattern, dense
+from attnbook.memo import memoise
+
+LEAST = 128  # queries for which it is worth while: the size of a block
+TRITON = find_spec("triton") is not None  # what compiles kernels
+NARROWEST = 16  # channels of a head that its kernel can compute
+
+plain = cast(Callable[..., Tensor], flex_attention)  # torch's own types do not say what it returns
+
+
+def on_gpu(q: Tensor) -> bool:
+    """Is there a GPU that these queries are on, and a compiler for its kernels?"""
+    return TRITON and q.is_cuda
+
+
+def possible(mask: Mask | None, q: Tensor, dropout: float) -> bool:
+    """Can FlexAttention compute this at all? Not dropout, nor a mask that is a table; without a
+    GPU, torch computes it plainly, but not its gradients."""
+    rule = mask is None or (isinstance(mask, Pattern) and mask.is_rule)
+    return rule and not dropout and (q.is_cuda or not torch.is_grad_enabled())
+
+
+def says_causal(mask: Mask | None, grid: Grid) -> bool:
+    """Is this the mask that torch's kernels make themselves if they are told `is_causal`?"""
+    return isinstance(mask, Causal) and grid.start is None and grid.Tq == grid.Tk
+
+
+def worth_while(mask: Mask | None, grid: Grid, capped: bool, q: Tensor, v: Tensor) -> bool:
+    """Is it the best of torch's kernels? On a GPU, for many queries, if there is a cap, or a
+    pattern that `is_causal` does not say."""
+    plainly = mask is None or says_causal(mask, grid)
+    wide = min(q.shape[-1], v.shape[-1]) >= NARROWEST
+    return on_gpu(q) and q.shape[-2] >= LEAST and wide and (capped or not plainly)
+
+
+def flex_attend(
+    q: Float[Tensor, "B H Tq D"],
+    k: Float[Tensor, "B kv_heads Tk D"],
+    v: Float[Tensor, "B kv_heads Tk Dv"],
+    mask: Pattern | None,
+    grid: Grid,
+    scale: float,
+    cap: float | None = None,
+    bias: Float[Tensor, "..."] | None = None,
+    sinks: Float[Tensor, " H"] | None = None,
+) -> Float[Tensor, "B H Tq Dv"]:
+    """`attend` in every head by FlexAttention: its kernel is compiled once, elsewhere than on a GPU
+    torch computes it plainly. A `bias` is (H, Tq, Tk) or (B, H, Tq, Tk)."""
+    blocks = (
+        None if mask is None else memoise(("blocks", mask, grid), partial(blocks_of, mask, grid))
+    )
+    kernel = compiled() if q.is_cuda and not torch.compiler.is_compiling() else plain
+    score_mod = None
+    if cap is not None or bias is not None:
+        bias = None if bias is None else as_whole(bias, q, k)
+        score_mod = partial(capped_and_biased, cap, bias)
+    kernel = partial(kernel, enable_gqa=q.shape[1] > k.shape[1])
+    if sinks is None:
+        return kernel(q, k, v, score_mod, blocks, scale)
+    output, total = with_total(kernel, (q, k, v, score_mod, blocks, scale))
+    return output * torch.sigmoid(total - sinks[:, None]).unsqueeze(-1).to(output.dtype)
+
+
+def with_total(kernel: Callable[..., object], given: tuple[object, ...]) -> tuple[Tensor, Tensor]:
+    """What the kernel returns, and the logarithm of the sum that each weight was divided by."""
+    if not hasattr(torchs, "AuxRequest"):  # before torch 2.9
+        return cast(tuple[Tensor, Tensor], kernel(*given, return_lse=True))
+    wanted = torchs.AuxRequest(lse=True)
+    output, more = cast(tuple[Tensor, torchs.AuxOutput], kernel(*given, return_aux=wanted))
+    return output, cast(Tensor, more.lse)
+
+
+def as_whole(bias: Float[Tensor, "..."], q: Tensor, k: Tensor) -> Float[Tensor, "..."]:
+    """A bias for each head, query and key, so that its numbers can be looked up."""
+    return bias.expand(*bias.shape[:-3], q.shape[1], q.shape[2], k.shape[2])
+
+
+def capped_and_biased(
+    cap: float | None,
+    bias: Float[Tensor, "..."] | None,
+    score: Tensor,
+    b: Tensor,
+    h: Tensor,
+    i: Tensor,
+    j: Tensor,
+) -> Tensor:
+    """One score under its soft cap, plus the bias of its (sequence,) head, query and key."""
+    score = score if cap is None else cap * torch.tanh(score / cap)
+    return score if bias is None else score + bias[(b, h, i, j)[-bias.dim() :]]
+
+
+def blocks_of(pattern: Pattern, grid: Grid) -> BlockMask:
+    """Which blocks of keys a block of queries needs at all."""
+    first = grid.first + grid.Tk - grid.Tq if grid.start is None else grid.start
+    rows = grid.B if pattern.by_row else None
+    return create_block_mask(
+        lambda b, h, i, j: allowed(pattern, b, i + first, j + grid.first),
+        *(rows, None, grid.Tq, grid.Tk),
+        device=grid.device,
+    )
+
+
+def allowed(pattern: Pattern, b: Tensor, i: Tensor, j: Tensor) -> Tensor:
+    """What the pattern says of one pair, in one sequence."""
+    return pattern(i, j, b) if pattern.by_row else pattern(i, j)
+
+
+def compiled() -> Callable[..., Tensor]:
+    """FlexAttention as one kernel, compiled when it is first needed."""
+    global _kernel
+    if _kernel is None:
+        _kernel = torch.compile(plain)
+    return _kernel
+
+
+_kernel: Callable[..., Tensor] | None = None
+
+
+Relative = Callable[
+    [int | Int[Tensor, " Tq"], int | Int[Tensor, " Tk"]], Float[Tensor, "#H #Tq #Tk"]
+]
+
+
+class Score(nn.Module):
+    """Dot products times `scale`, 1/√D if nothing else is said; what else there is, is optional.
+
+    `cap` is a soft one: cap · tanh(score / cap), so that none is larger (Gemma 2). With `relative`,
+    `relative(Tq, Tk)` is added, one (Tq, Tk) table per head (T5, ALiBi). With `sinks`, the number
+    of heads, each head has a learned logit that takes its share of the weights and gives no value
+    (gpt-oss). Set `flex` to True or False to have FlexAttention always or never, where possible.
+    """
+
+    flex: bool | None = None  # where it is worth while: on a GPU, for a pattern or a cap
+
+    def __init__(
+        self,
+        scale: float | None = None,
+        cap: float | None = None,
+        relative: Relative | None = None,
+        sinks: int | None = None,
+    ):
+        super().__init__()
+        self.scale, self.cap, self.relative = scale, cap, relative
+        self.sinks = None if sinks is None else nn.Parameter(torch.zeros(sinks))
+
+    def forward(
+        self,
+        q: Float[Tensor, "B H Tq D"],
+        k: Float[Tensor, "B H Tk D"],
+        bias: Float[Tensor, "..."] | None = None,
+    ) -> Float[Tensor, "B H Tq Tk"]:
+        """Written out: every score, as `attend` needs them."""
+        scores = q @ k.mT  # (B H Tq Tk)
+        scores = scores / math.sqrt(q.shape[-1]) if self.scale is None else scores * self.scale
+        if self.cap is not None:
+            scores = self.cap * torch.tanh(scores / self.cap)
+        return scores if bias is None else scores + bias
+
+    def scaled_by(self, q: Float[Tensor, "B H Tq D"]) -> float:
+        """`scale`, or 1/√D unless one was given."""
+        return q.shape[-1] ** -0.5 if self.scale is None else self.scale
+
+    def sink(self) -> Float[Tensor, "H 1 1"] | None:
+        """A logit for each head, beside its scores."""
+        return None if self.sinks is None else self.sinks[:, None, None]
+
+    def bias(self, grid: Grid) -> Float[Tensor, "..."] | None:
+        """What is known about each pair beforehand, such as its distance: (H, Tq, Tk), or
+        (B, H, Tq, Tk) where rows have padding and count their own tokens."""
+        if self.relative is None:
+            return None
+        if grid.position_ids is not None:
+            rows = zip(
+                grid.position_ids[:, grid.i[:, 0]], grid.position_ids[:, grid.j], strict=True
+            )
+            return torch.stack([self.relative(i, j) for i, j in rows])
+        return (
+            self.relative(grid.Tq, grid.Tk)
+            if grid.start is None
+            else self.relative(grid.i[:, 0], grid.j)
+        )
+
+    def fused(
+        self,
+        q: Float[Tensor, "B H Tq D"],
+        k: Float[Tensor, "B kv_heads Tk D"],
+        v: Float[Tensor, "B kv_heads Tk Dv"],
+        mask: Mask | None,
+        grid: Grid,
+        dropout: float = 0.0,
+    ) -> Float[Tensor, "B H Tq Dv"] | None:
+        """The output of `attend` by one of torch's kernels, which never store the weights.
+
+        None if there is no such kernel here: the usual one has no soft cap.
+        """
+        if self.by_flex(q, v, mask, grid, dropout):
+            scale, bias = self.scaled_by(q), self.bias(grid)
+            pattern = None if mask is None else as_pattern(mask)
+            return flex_attend(q, k, v, pattern, grid, scale, self.cap, bias, self.sinks)
+        return None if self.cap is not None else self.by_torch(q, k, v, mask, grid, dropout)
+
+    def by_flex(self, q: Tensor, v: Tensor, mask: Mask | None, grid: Grid, dropout: float) -> bool:
+        """Is it FlexAttention's turn? A bias is a table already: it can, but it needs not."""
+        if self.flex is None and self.relative is not None:
+            return False
+        wanted = self.flex
+        if wanted is None:
+            wanted = worth_while(mask, grid, self.cap is not None, q, v)
+        return wanted and possible(mask, q, dropout)
+
+    def by_torch(
+        self,
+        q: Float[Tensor, "B H Tq D"],
+        k: Float[Tensor, "B kv_heads Tk D"],
+        v: Float[Tensor, "B kv_heads Tk Dv"],
+        mask: Mask | None,
+        grid: Grid,
+        dropout: float,
+    ) -> Float[Tensor, "B H Tq Dv"]:
+        """By the usual kernel: plain causal is told to it in one word, another mask as a table."""
+        scale, bias = self.scaled_by(q), self.bias(grid)
+        causal = says_causal(mask, grid) and bias is None and self.sinks is None
+        mask = None if causal else dense(mask, grid)
+        if self.sinks is not None:
+            q, k, v = with_sink(q, k, v, self.sinks / scale)
+            bias = None if bias is None else F.pad(bias, (0, 1))
+            mask = (
+                None
+                if mask is None
+                else F.pad(mask.expand(*mask.shape[:-1], grid.Tk), (0, 1), value=True)
+            )
+        if bias is not None:  # torch's fast kernels take masks with 2 axes or 4, not with 3
+            bias = (bias if bias.dim() == 4 else bias.unsqueeze(0)).to(q.dtype)
+            mask = bias if mask is None else bias.masked_fill(~mask, -math.inf)
+        grouped = q.shape[1] > k.shape[1]
+        if grouped and mask is not None:
+            k, v = shared(k, q.shape[1]), shared(v, q.shape[1])
+        return F.scaled_dot_product_attention(
+            *(q, k, v, mask, dropout, causal),
+            scale=scale,
+            enable_gqa=grouped and mask is None,
+        )
+
+
+def with_sink(
+    q: Float[Tensor, "B H Tq D"],
+    k: Float[Tensor, "B kv_heads Tk D"],
+    v: Float[Tensor, "B kv_heads Tk Dv"],
+    logits: Float[Tensor, " H"],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries and keys of one channel more, and one key more, last, whose dot product with each
+    query of a head is the head's logit. Its value is 0."""
+    B, H, Tq, _ = q.shape
+    q = torch.cat((q, logits.to(q.dtype).view(1, H, 1, 1).expand(B, H, Tq, 1)), -1)
+    D = k.shape[-1]  # not `one_hot`, which reads its indices on a CPU
+    sink = (torch.arange(D + 1, device=k.device) == D).to(k.dtype)
+    k = torch.cat((F.pad(k, (0, 1)), sink.expand(B, k.shape[1], 1, -1)), 2)
+    return q, k, F.pad(v, (0, 0, 0, 1))
+
+
+def shared(x: Float[Tensor, "B kv_heads T D"], heads: int) -> Float[Tensor, "B H T D"]:
+    """Keys or values once for each of the `heads` that share them."""
+    return x.repeat_interleave(heads // x.shape[1], 1)
