@@ -5,12 +5,12 @@
 
 Answers: the book's language model, 40 steps of 16 dialogues (`attnbook.data.dialogues`), Adam with
 a cosine; all weights or low-rank parts of several ranks, with the loss on the answers or on all.
-Sums (`attnbook.adder`): a small model that was taught to add a little goes on for 60 updates of
-256 answers, by rejection sampling, by rewards, by preferences; each seed has a start of its own.
-Teacher: a student of two layers learns from 16,384 tokens of documentation, or from what the book's
-model thinks of them. Each way has its own learning rate, the best of two or three with seed 9, or
-that of another way (`BORROWED`); then five other seeds. What is stored is not measured again.
-"""
+Sums (`bookkit.experiments.adder`): a small model that was taught to add a little goes on for 60
+updates of 256 answers, by rejection sampling, by rewards, by preferences; each seed has a start of
+its own. Teacher: a student of two layers learns from 16,384 tokens of documentation, or from what
+the book's model thinks of them. Each way has its own learning rate, the best of two or three with
+seed 9, or that of another way (`BORROWED`); then five other seeds. What is stored is not measured
+again."""
 
 import argparse
 import copy
@@ -24,21 +24,24 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from attnbook import adder, device, lora
+from attnbook import device
 from attnbook.data import text
 from attnbook.data.addition import ASKED, BANG, correct
 from attnbook.data.dialogues import TASKS, dialogue, dialogues, words
-from attnbook.generate import generate
-from attnbook.models import BookModel, load
-from attnbook.post_training import distillation_loss
+from attnbook.generate.sampling import generate
+from attnbook.losses import token_loss
+from attnbook.models.llama import llama
 from attnbook.provenance import provenance, write
-from attnbook.quantise import quantised
-from attnbook.recipes import llama
-from attnbook.train import cosine, token_loss, train
+from attnbook.quantise.rounding import quantised
+from attnbook.shipped.language import BookModel, load
+from attnbook.train import lora
+from attnbook.train.loop import cosine, train
+from attnbook.train.preferences import distillation_loss
+from bookkit.experiments import adder
 
 Found = dict[str, Any]
 Measure = Callable[[float, int], Found]  # of a rate and a seed
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "after.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "after.json"
 TUNE, END = 9, 1
 SEEDS, FEW = range(5), ", 4 bits"
 STEPS, UPDATES = 40, 60
@@ -100,7 +103,7 @@ def answered(book: BookModel) -> Found:
     asked = [(task, *dialogue(task, word)) for task in TASKS for word in held_out]
     starts = [book.encode(before)[0] for _, before, _ in asked]
     mask = pad_sequence([torch.ones(len(row)) for row in starts], batch_first=True).bool()
-    said = generate(book.model, pad_sequence(starts, batch_first=True), 24, mask=mask, end=END)
+    said = generate(book.model, pad_sequence(starts, batch_first=True), 24, mask=mask, eos=END)
     right: dict[str, list[bool]] = {task: [] for task in TASKS}
     ends = []
     for (task, _, wanted), row in zip(asked, said[:, mask.shape[1] :], strict=True):

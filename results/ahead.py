@@ -29,20 +29,35 @@ from attnbook import device
 from attnbook.attention import MultiHeadAttention
 from attnbook.block import Block, PreNorm
 from attnbook.data import text
-from attnbook.drafts import Copy, NGrams
 from attnbook.feedforward import SwiGLU
-from attnbook.generate import generate, greedy, sample, temperature
-from attnbook.hidden_drafts import ChainDraft, Heads, HeadsDraft, Watched, heads_loss
-from attnbook.models import load
-from attnbook.multitoken import MultiToken, MultiTokenModel, multitoken_loss
+from attnbook.generate.multi_token import (
+    ChainDraft,
+    Heads,
+    HeadsDraft,
+    MultiToken,
+    MultiTokenModel,
+    Watched,
+    heads_loss,
+    multitoken_loss,
+)
+from attnbook.generate.sampling import generate, greedy, sample, temperature
+from attnbook.generate.speculative import (
+    Copy,
+    Drafted,
+    NGrams,
+    Propose,
+    after,
+    certain,
+    speculative,
+)
 from attnbook.norms import RMSNorm
 from attnbook.positions import Rotary
 from attnbook.provenance import provenance, write
-from attnbook.speculative import Drafted, Propose, after, certain, speculative
-from attnbook.train import cosine, train
+from attnbook.shipped.language import load
+from attnbook.train.loop import cosine, train
 from attnbook.transformer import LanguageModel
 
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "ahead.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "ahead.json"
 SEEDS, LENGTHS, STEPS, HEADS = range(5), (1, 2, 4), 150, 4
 TEXTS, PROMPT, TOKENS = 4, 64, 60
 WAYS = {"greedy": certain, "drawn": after(temperature(1.0))}
@@ -86,7 +101,7 @@ def whole(batch: Batch) -> Tensor:
 def heads(seed: int) -> Heads:
     """Four heads, trained."""
     torch.manual_seed(seed)
-    last = target().to_vocab
+    last = target().lm_head
     assert isinstance(last, nn.Linear)
     made = Heads(last, HEADS)
     fitted(made, lambda made, batch: heads_loss(target(), made, whole(batch)), seed)

@@ -20,12 +20,12 @@ from sacrebleu.metrics.bleu import BLEU
 
 from attnbook import device, seq2seq
 from attnbook.data import pairs
-from attnbook.data.pairs import BEGIN, END, Pairs, Vocabulary
-from attnbook.data.vocabulary import Pair
+from attnbook.data.pairs import Pairs
+from attnbook.data.vocabulary import BEGIN, END, Pair, Vocabulary
+from attnbook.losses import parameters
 from attnbook.provenance import provenance, write
-from attnbook.train import parameters
 
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "alignments.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "alignments.json"
 LEAST = 20  # times that a word stands in training
 KEPT, CANDIDATES, LIMIT = 48, 4, 30
 PLAN = {"epochs": 4, "batch": 128, "embed": 128, "width": 128, "dropout": 0.2, "lr": 0.002}
@@ -72,7 +72,7 @@ def written(model: seq2seq.Seq2Seq, corpus: Pairs, source: list[str]) -> dict[st
     found: dict[str, list[str]] = {"words": [], "next": [], "weights": []}
     while len(found["words"]) < LIMIT and int(y) != END:
         feature, state, weights = model.decoder.step(model.decoder.embed(y), state, memory)
-        p = model.decoder.to_vocab(feature)[0].softmax(-1)
+        p = model.decoder.lm_head(feature)[0].softmax(-1)
         y = p.argmax(-1, keepdim=True)
         best = [(corpus.target.words[i], thousandths(p[i])) for i in p.topk(CANDIDATES).indices]
         found["words"].append(corpus.target.words[int(y)])

@@ -19,12 +19,13 @@ from torch import Tensor, nn
 from attnbook import device
 from attnbook.data import text
 from attnbook.data.dialogues import TASKS, dialogue, dialogues, words
-from attnbook.generate import generate
-from attnbook.models import BookModel, load
+from attnbook.generate.sampling import generate
+from attnbook.losses import token_loss
 from attnbook.provenance import provenance, write
-from attnbook.train import cosine, token_loss, train
+from attnbook.shipped.language import BookModel, load
+from attnbook.train.loop import cosine, train
 
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "answers.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "answers.json"
 SEEDS, STEPS, END = range(2), 80, 1
 
 
@@ -42,7 +43,7 @@ def judged(book: BookModel, held_out: list[str]) -> dict:
         for word in asked:
             before, after = dialogue(task, word)
             start = book.encode(before)
-            said = generate(book.model, start, 24, end=END)[:, start.shape[1] :]
+            said = generate(book.model, start, 24, eos=END)[:, start.shape[1] :]
             right += book.decode(said) == after
             ended += END in said[0].tolist()
         found[task] = right / len(asked)

@@ -2,10 +2,9 @@
 
     python results/anything.py     # eight minutes on one core
 
-The tasks of `attnbook.anything.tasks` (ten draws of the club's known members), then, seed by seed,
-two ways to make digits, a captioner of them, one that never saw a picture, and a classifier. Runs
-that are stored are kept: an interrupted command goes on where it stopped.
-"""
+The tasks of `bookkit.experiments.tasks` (ten draws of the club's known members), then, seed by
+seed, two ways to make digits, a captioner of them, one that never saw a picture, and a classifier.
+Runs that are stored are kept: an interrupted command goes on where it stopped."""
 
 import argparse
 import json
@@ -15,11 +14,11 @@ from pathlib import Path
 import torch
 
 from attnbook import device
-from attnbook.anything import pictures, tasks
 from attnbook.data import small
 from attnbook.provenance import provenance, write
+from bookkit.experiments import pictures, tasks
 
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "anything.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "anything.json"
 SEEDS, DRAWS = 5, 10
 
 

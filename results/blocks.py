@@ -30,15 +30,15 @@ from attnbook.attention import MultiHeadAttention
 from attnbook.block import Block, PostNorm, PreNorm, Stack
 from attnbook.data import ring
 from attnbook.feedforward import MLP
-from attnbook.initial import initialise, xavier
+from attnbook.losses import parameters, token_loss
 from attnbook.norms import LayerNorm
 from attnbook.positions import Sinusoidal
 from attnbook.provenance import provenance, write
-from attnbook.train import cosine, parameters, token_loss, train
-from attnbook.training.history import NonFiniteLoss
-from attnbook.transformer import Embed, MaskedLanguageModel
+from attnbook.train.loop import cosine, train
+from attnbook.train.run import NonFiniteLoss
+from attnbook.transformer import Embed, MaskedLanguageModel, initialise, xavier
 
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "blocks.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "blocks.json"
 SEEDS = range(5)
 DEPTHS = (2, 6, 12)
 RATES = (0.0015, 0.003, 0.006)
@@ -51,12 +51,12 @@ SHAPES["4 blocks of width 32"] = (4, 32)
 class Bare(nn.Module):
     """A part behind its norm without a residual connection."""
 
-    def __init__(self, part: nn.Module, norm: nn.Module) -> None:
+    def __init__(self, sublayer: nn.Module, norm: nn.Module) -> None:
         super().__init__()
-        self.part, self.norm = part, norm
+        self.sublayer, self.norm = sublayer, norm
 
     def forward(self, x: Tensor, **given: Any) -> Tensor:
-        return self.part(self.norm(x), **given)
+        return self.sublayer(self.norm(x), **given)
 
 
 Wrap = Callable[[nn.Module, nn.Module], nn.Module]

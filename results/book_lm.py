@@ -28,19 +28,21 @@ from speedrun import ByProducts, scored
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import Tensor, nn
 
-from attnbook import device, quantised_file
+from attnbook import device
 from attnbook.data import text
 from attnbook.data.repeats import repeats
-from attnbook.heads import watch
-from attnbook.models import FOLDER, BookModel, book_lm, load, nats_per_byte
-from attnbook.optimizers import Together, muon_and_adamw
+from attnbook.inside.watch import watch
+from attnbook.losses import parameters, token_loss
+from attnbook.models.book import SHIPPED, book_lm
 from attnbook.provenance import provenance, write
-from attnbook.quantise import quantised
-from attnbook.train import History, parameters, token_loss, train
-from attnbook.training.plan import Schedule
+from attnbook.quantise import quantised_file
+from attnbook.quantise.rounding import quantised
+from attnbook.shipped.language import FOLDER, BookModel, load, nats_per_byte
+from attnbook.train.loop import train
+from attnbook.train.optimizers import Together, muon_and_adamw
+from attnbook.train.run import History, Schedule
 
 SPECIALS = ["<|pad|>", "<|end|>", "<|user|>", "<|book|>"]
-SIZES = {"V": 1024, "width": 256, "depth": 4, "heads": 4, "kv_heads": 2, "hidden": 640}
 T, LR, REST, DECAY, WARMUP = 256, 0.01, 0.01, 0.05, 50
 B = {"trunk": 16, "finish": 8}
 NO_TARGET = -100  # what torch's cross-entropy leaves out
@@ -63,7 +65,7 @@ def tokenizer_of(path: Path, corpus: Path) -> Tokenizer:
         tokenizer.decoder = decoders.ByteLevel()
         alphabet = [chr(c) for c in range(32, 127)]
         trainer = trainers.BpeTrainer(
-            vocab_size=SIZES["V"],
+            vocab_size=SHIPPED.V,
             special_tokens=SPECIALS,
             initial_alphabet=alphabet,
             show_progress=False,
@@ -139,7 +141,7 @@ def trunk(options: argparse.Namespace) -> None:
     tokenizer, tokens, held_out = prepare(options)
     print(f"{len(tokens):,} tokens to train on", flush=True)
     torch.manual_seed(options.seed)
-    model = book_lm(**SIZES)
+    model = book_lm()
     print(f"{parameters(model):,} parameters", flush=True)
     history = run(
         options,
@@ -163,7 +165,7 @@ def with_repeats(tokens: Tensor) -> Sampler:
     so few steps to look up what followed the same token before.
     """
     passages = text.windows(tokens, T, B["finish"] - 1)
-    again = repeats(1, T + 1, SIZES["V"], 8, 64)
+    again = repeats(1, T + 1, SHIPPED.V, 8, 64)
 
     def sample(generator: torch.Generator) -> Pair:
         inputs, targets = passages(generator)
@@ -197,7 +199,7 @@ def falling(file: Path, seconds: float) -> Schedule:
 
 def finish(options: argparse.Namespace) -> None:
     tokenizer, tokens, held_out = prepare(options)
-    model = book_lm(**SIZES)
+    model = book_lm()
     optimizer = optimizer_of(model)
     if not (options.work / "finish.pt").exists():
         found = torch.load(options.work / "trunk.pt", weights_only=True)
@@ -252,7 +254,7 @@ def induction(model: nn.Module, row: int = 48, B: int = 50) -> dict:
     Rows of random tokens come twice; a head's score is its mean weight on the place after the
     first copy of the present token. Chance is about one in 72 places.
     """
-    batch, _ = repeats(B, 2 * row + 2, SIZES["V"], row, row)(torch.Generator().manual_seed(9))
+    batch, _ = repeats(B, 2 * row + 2, SHIPPED.V, row, row)(torch.Generator().manual_seed(9))
     tokens = batch[:, : 2 * row]
     with watch(model) as seen:
         logits = model(tokens)
@@ -303,7 +305,7 @@ def seconds(work: Path) -> float:
 def ship(options: argparse.Namespace) -> None:
     """Round the weights, measure what is left of them, write them and their card."""
     tokenizer, tokens, held_out = prepare(options)
-    model = book_lm(**SIZES)
+    model = book_lm()
     model.load_state_dict(torch.load(options.work / "weights.pt", weights_only=True))
     model.eval()
     folder = FOLDER / "book-lm"
@@ -316,9 +318,9 @@ def ship(options: argparse.Namespace) -> None:
     card: dict[str, Any] = {
         "name": "book-lm",
         "what": "A small language model of Shakespeare's plays and Python's documentation",
-        "sizes": SIZES,
+        "sizes": vars(SHIPPED),
         "context": T,
-        "parameters": parameters(book_lm(**SIZES)),
+        "parameters": parameters(book_lm()),
         "licence": "weights: MIT, as the book. Plays: public domain. Documentation: Copyright "
         "Python Software Foundation, PSF License Agreement version 2",
         "data": {

@@ -19,11 +19,12 @@ from images import accuracy, divided, loss
 from speedrun import ByProducts, scored
 
 from attnbook import device
-from attnbook.book_vit import build
 from attnbook.data import images
-from attnbook.optimizers import muon_and_adamw
+from attnbook.losses import parameters
 from attnbook.provenance import provenance, write
-from attnbook.train import parameters, train
+from attnbook.shipped.vision import build
+from attnbook.train.loop import train
+from attnbook.train.optimizers import muon_and_adamw
 
 
 class Plan(TypedDict):

@@ -21,11 +21,12 @@ from torch import Tensor, nn
 from attnbook import device
 from attnbook.data import text
 from attnbook.data.brackets import CHARACTERS, CLOSED, OPEN, brackets
+from attnbook.losses import parameters, token_loss
 from attnbook.provenance import provenance, write
 from attnbook.recurrent import LSTMCell, language_model
-from attnbook.train import cosine, parameters, token_loss, train
+from attnbook.train.loop import cosine, train
 
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "bracket_writers.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "bracket_writers.json"
 WIDTH, STEPS, RATE, SEEDS = 128, 1000, 0.01, (0,)
 WINDOWS, N, LINES, LENGTH, SHOWN = 5000, 8, 200, 200, 2
 

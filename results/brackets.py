@@ -27,11 +27,12 @@ from torch import Tensor, nn
 from attnbook import device
 from attnbook.data import text
 from attnbook.data.brackets import CHARACTERS, KINDS, Batch, brackets, closing
+from attnbook.losses import parameters, token_loss
 from attnbook.provenance import provenance, write
 from attnbook.recurrence.min_gru import MinGRU
-from attnbook.train import cosine, parameters, token_loss, train
+from attnbook.train.loop import cosine, train
 
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "brackets.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "brackets.json"
 TASKS = {"mixed": 0, "far": 30}  # the fewest letters in a bracket
 STEPS = 250
 RATES, TUNED_WITH, SEEDS = (0.003, 0.01, 0.03), 100, range(5)

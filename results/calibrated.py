@@ -21,19 +21,12 @@ import torch
 from torch import Tensor
 
 from attnbook import device
-from attnbook.calibrated import (
-    by_awq,
-    by_gptq,
-    by_nearest,
-    calibrated,
-    clipped,
-    largest,
-)
 from attnbook.data import text
-from attnbook.models import load, nats_per_byte
 from attnbook.provenance import provenance, write
+from attnbook.quantise.gptq import by_awq, by_gptq, by_nearest, calibrated, clipped, largest
+from attnbook.shipped.language import load, nats_per_byte
 
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "calibrated.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "calibrated.json"
 DRAWS, GROUP, WINDOWS = range(5), 32, 32
 SCALES = {"largest": largest, "clipped": clipped}
 WAYS = {"nearest": by_nearest, "GPTQ": by_gptq, "AWQ": by_awq}

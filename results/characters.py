@@ -15,9 +15,10 @@ from torch import Tensor, nn
 
 from attnbook import device
 from attnbook.data import text
+from attnbook.losses import parameters, token_loss
 from attnbook.provenance import provenance, write
 from attnbook.recurrent import GRUCell, LSTMCell, RNNCell, language_model
-from attnbook.train import cosine, parameters, token_loss, train
+from attnbook.train.loop import cosine, train
 
 # Cell and width. The wider RNN has as many parameters as the LSTM.
 MODELS = {

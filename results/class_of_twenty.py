@@ -4,7 +4,7 @@
 
 Twenty submissions are made of the lab's own solution and the two scripts in labs/levels/, with
 other sizes, vocabularies and names; three have a fault: one stops, one gives rows that do not sum
-to 1, one ends in lines that are no Python (the rest of it counts). Then `attnbook labs leaderboard`
+to 1, one ends in lines that are no Python (the rest of it counts). Then `attnlabs leaderboard`
 is run on the folder as a lecturer runs it, two projects at a time, tiny Shakespeare.
 results/class_of_twenty.json has its table, and the seconds by the clock of each run.
 """
@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from attnbook import device
-from attnbook.labs import leaderboard
 from attnbook.provenance import provenance, write
+from attnlabs import leaderboard
 
 ROOT = Path(__file__).resolve().parents[1]
 STORE = ROOT / "results" / "class_of_twenty.json"
@@ -95,7 +95,7 @@ def main() -> None:
     minutes = parser.parse_args().minutes
     out, spent = PLACE / "leaderboard.csv", PLACE / "seconds.json"
     folder, begin = handed_in(), time.perf_counter()
-    command = ["attnbook", "labs", "leaderboard", str(folder), "--text", "shakespeare"]
+    command = ["attnlabs", "leaderboard", str(folder), "--text", "shakespeare"]
     options = ["--minutes", f"{minutes:g}", "--workers", "2", "--out", str(out)]
     try:
         subprocess.run([sys.executable, "-m", *command, *options], check=True, cwd=ROOT)

@@ -2,11 +2,10 @@
 
     python results/clinic.py
 
-The clinic's small language model (`attnbook.clinic`) on the embedded text, four seeds of: the
-healthy recipe, each fault, and post-norm with its warm-up, the counterpart of the fault without.
-Then the healthy recipe at three other learning rates, four seeds each. Runs that are stored already
-are kept: an interrupted command goes on where it stopped.
-"""
+The clinic's small language model (`bookkit.experiments.clinic`) on the embedded text, four seeds
+of: the healthy recipe, each fault, and post-norm with its warm-up, the counterpart of the fault
+without. Then the healthy recipe at three other learning rates, four seeds each. Runs that are
+stored already are kept: an interrupted command goes on where it stopped."""
 
 import argparse
 import json
@@ -17,12 +16,12 @@ from pathlib import Path
 import torch
 
 from attnbook import device
-from attnbook.clinic.faults import FAULTS
-from attnbook.clinic.recipe import Recipe
-from attnbook.clinic.run import EVERY, STEPS, examine
 from attnbook.provenance import provenance, write
+from bookkit.experiments.clinic.faults import FAULTS
+from bookkit.experiments.clinic.recipe import Recipe
+from bookkit.experiments.clinic.run import EVERY, STEPS, examine
 
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "clinic.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "clinic.json"
 SEEDS, SWEPT = range(4), (1e-3, 1e-2, 3e-2)  # beside those of the recipes
 CONTROL = replace(FAULTS["no-warm-up"].recipe(), warmup=Recipe().warmup)
 

@@ -4,8 +4,8 @@
 
 **kept**: the book's model writes four texts of 48 tokens from beginnings that it never saw,
 greedily and drawn at temperature 1, with each draft, one token ahead and up to four. Stored:
-proposed and kept tokens, calls. One draft is a module of `attnbook.multitoken`, trained for 150
-steps on the documentation while the model itself stays as it is.
+proposed and kept tokens, calls. One draft is a module of `attnbook.generate.multi_token`, trained
+for 150 steps on the documentation while the model itself stays as it is.
 
 **beside**: character models of two layers, trained from the start with and without such a module
 beside the loss (weight 0.3), five seeds each: held-out loss of the next character after as many
@@ -25,19 +25,24 @@ from attnbook import device
 from attnbook.attention import MultiHeadAttention
 from attnbook.block import Block, PreNorm
 from attnbook.data import text
-from attnbook.drafts import Copy, NGrams
 from attnbook.feedforward import SwiGLU
-from attnbook.generate import generate, temperature
-from attnbook.models import load
-from attnbook.multitoken import MultiToken, MultiTokenDraft, MultiTokenModel, multitoken_loss
+from attnbook.generate.multi_token import (
+    MultiToken,
+    MultiTokenDraft,
+    MultiTokenModel,
+    multitoken_loss,
+)
+from attnbook.generate.sampling import generate, temperature
+from attnbook.generate.speculative import Copy, NGrams, after, certain, speculative
+from attnbook.losses import token_loss
+from attnbook.models.llama import llama
 from attnbook.norms import RMSNorm
 from attnbook.positions import Rotary
 from attnbook.provenance import provenance, write
-from attnbook.recipes import llama
-from attnbook.speculative import after, certain, speculative
-from attnbook.train import cosine, token_loss, train
+from attnbook.shipped.language import load
+from attnbook.train.loop import cosine, train
 
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "drafts.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "drafts.json"
 SEEDS, TOKENS, STARTS = range(5), 48, range(0, 30_000, 7_500)
 WAYS = {"greedy": certain, "drawn": after(temperature(1.0))}
 DRAFTS = ("table of counts", "copy", "second token")

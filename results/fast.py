@@ -12,14 +12,13 @@ round after round, and medians over the rounds are stored beside all rounds.
 **ranges**: largest number over the root mean square, of weights and of inputs, by channel.
 **checked**: seconds of one call that reads 1, 2, … new tokens.
 **drafts**: tokens per call and seconds a token with drafts; each greedy text equals the plain one.
-**load**: time to first token and tokens a second of `attnbook serve`, by requests a second.
+**load**: time to first token and tokens a second of the engine, by requests a second; the times are
+seconds of the processor, so that other work on the machine does not count.
 **places**: probabilities of the model and of two drafts at twelve places, for the page to show.
 """
 
 import argparse
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
@@ -34,16 +33,29 @@ from torch.nn import functional as F
 
 from attnbook import device
 from attnbook.data import text
-from attnbook.drafts import Copy, ModelDraft, NGrams
-from attnbook.generate import generate, temperature
-from attnbook.models import book_lm, load, nats_per_byte
+from attnbook.decoder_config import DecoderConfig
+from attnbook.generate.sampling import generate, sample, temperature
+from attnbook.generate.speculative import (
+    Copy,
+    ModelDraft,
+    NGrams,
+    Reader,
+    after,
+    certain,
+    overlap,
+    speculative,
+)
+from attnbook.losses import token_loss
+from attnbook.models.book import book_lm
 from attnbook.provenance import provenance, write
-from attnbook.quantise import int4_kernel, int8_kernel, quantised, quantised_matrix
-from attnbook.serving.load import arrivals, under_load
-from attnbook.speculative import Reader, after, certain, overlap, speculative
-from attnbook.train import cosine, token_loss, train
+from attnbook.quantise.rounding import int4_kernel, int8_kernel, quantised, quantised_matrix
+from attnbook.serving.engine import Engine, Request
+from attnbook.serving.load import Timing, arrivals, under_load
+from attnbook.serving.pages import Pages
+from attnbook.shipped.language import load, nats_per_byte
+from attnbook.train.loop import cosine, train
 
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "fast.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "fast.json"
 ROUNDS, TOKENS, PROMPT = 15, 64, 32
 WAYS = {"greedy": certain, "drawn": after(temperature(1.0))}
 SEEDS = range(3)
@@ -242,7 +254,7 @@ def table() -> NGrams:
 def small(seed: int) -> nn.Module:
     """A model of one block with 170 thousand parameters, trained for 300 steps."""
     torch.manual_seed(seed)
-    model = book_lm(width=64, depth=1, heads=2, kv_heads=1, hidden=160)
+    model = book_lm(DecoderConfig(V=1024, width=64, depth=1, heads=2, kv_heads=1, hidden=160))
     windows = text.windows(load().encode(text.load("python-docs").train)[0], 128, 16)
 
     def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
@@ -289,33 +301,36 @@ def drafts(name: str, way: str, K: int, seed: int) -> dict[str, Any]:
 
 
 def load_of(most: int, rate: int) -> dict[str, Any]:
-    """Forty requests of 48 tokens to `attnbook serve`, three times, at `rate` a second."""
-    command = [sys.executable, "-m", "attnbook", "serve", "--port", "0", "--threads", "1"]
-    pipe = {"stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([*command, "--most", str(most)], **pipe) as server:  # type: ignore[call-overload]
-        url = server.stdout.readline().split()[-1].removesuffix("/v1/completions")
-        bodies = [
-            {"prompt": load().decode(row), "max_tokens": 48, "temperature": 1, "seed": i}
+    """Forty requests of 48 tokens to the engine, three times, at `rate` a second."""
+    end = load().tokenizer.token_to_id("<|end|>") or 0
+    runs = []
+    for seed in SEEDS:
+        engine = Engine(load().model, Pages(512, 16), most)
+        asked = [
+            Request(row.tolist(), 48, drawn(i), frozenset({end}))
             for i, row in enumerate(prompts(40))
         ]
-        under_load(url, bodies[:4], [0.0] * 4)
-        runs = [told(under_load(url, bodies, arrivals(rate, 40, seed))) for seed in SEEDS]
-        server.terminate()
+        timings = under_load(engine, asked, arrivals(rate, 40, seed), clock=time.process_time)
+        runs.append(summary(timings))
     return {"runs": runs}
 
 
-def told(timings: list[Any]) -> dict[str, float]:
-    """What a service reports: of the time to first token and between tokens the middle and the
-    tenth worst of a hundred; pieces a second, from the first request to the last token."""
-    assert not [timing.error for timing in timings if timing.error]
+def drawn(seed: int) -> Callable[[Tensor], Tensor]:
+    """A sampler with random numbers of its own."""
+    return sample(temperature(1.0), generator=torch.Generator().manual_seed(seed))
+
+
+def summary(timings: list[Timing]) -> dict[str, float]:
+    """What a service reports: of the time to first token and between tokens the median, and the
+    90th percentile; tokens a second, from the first request to the last token."""
     first = sorted(timing.to_first for timing in timings)
-    between = sorted(timing.between for timing in timings if len(timing.pieces) > 1)
-    begin, end = min(t.sent for t in timings), max(t.pieces[-1] for t in timings)
+    between = sorted(timing.between for timing in timings if len(timing.tokens) > 1)
+    begin, end = min(t.arrived for t in timings), max(t.tokens[-1] for t in timings)
     return {
         "first": median(first),
         "first, 90 %": first[9 * len(first) // 10],
         "between": median(between),
-        "pieces a second": sum(len(t.pieces) for t in timings) / (end - begin),
+        "tokens a second": sum(len(t.tokens) for t in timings) / (end - begin),
     }
 
 

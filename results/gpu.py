@@ -30,14 +30,16 @@ import torch
 from attnbook import device
 from attnbook.data import text
 from attnbook.device import Here
+from attnbook.losses import parameters
 from attnbook.provenance import provenance, write
-from attnbook.study import complete, curve, held_out_loss
-from attnbook.train import parameters, train
+from attnbook.train.loop import train
+from bookkit.results.study import complete, curve, held_out_loss
 
 GPU: speedrun.Setting = {
     "width": 384, "depth": 6, "heads": 6, "T": 256, "batch": 64, "warmup": 0.05,
 }  # fmt: skip
 STEPS = 5000 // 8
+TEXT = "shakespeare"
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -72,7 +74,7 @@ def rungs() -> dict[str, speedrun.Parts]:
 
 def measure(parts: speedrun.Parts, seed: int, steps: int, here: Here) -> dict[str, Any]:
     """One run: its seconds, its loss on the whole last tenth of the text, and that on the way."""
-    corpus = text.load("shakespeare")
+    corpus = text.load(TEXT)
     encode = corpus.characters.encode
     held_out = text.consecutive(encode(corpus.validation), GPU["T"])
     batches = text.windows(encode(corpus.train), GPU["T"], GPU["batch"])

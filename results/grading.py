@@ -25,8 +25,8 @@ from typing import Any
 import nbformat
 
 from attnbook import device
-from attnbook.labs import release, source
 from attnbook.provenance import provenance, write
+from attnlabs import release, source
 
 COMMAND = "import sys; from attnbook import cli; sys.exit(cli.main())"
 Stored = dict[Path, int]  # a row's file and when it was written

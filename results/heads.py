@@ -3,11 +3,10 @@
     python results/heads.py                  # all studies, resumed run by run
     python results/heads.py --only counts    # one of them
 
-One attention on the table with two questions (`attnbook.seating`), 600 steps of 32 tables, Adam at
-0.01 with a cosine, five seeds; tested on 300 tables. The rate was tried in no other size than 0.01
-and, for the wider model, 0.003. The models with four heads of the seeds 0 to 2 are stored with
-their weights, in sixteen bits: they are what the reader of the chapter switches.
-"""
+One attention on the table with two questions (`bookkit.experiments.seating`), 600 steps of 32
+tables, Adam at 0.01 with a cosine, five seeds; tested on 300 tables. The rate was tried in no other
+size than 0.01 and, for the wider model, 0.003. The models with four heads of the seeds 0 to 2 are
+stored with their weights, in sixteen bits: they are what the reader of the chapter switches."""
 
 import argparse
 import base64
@@ -20,16 +19,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnbook import device, seating
-from attnbook.attention import Attention, MultiHeadAttention
+from attnbook import device
+from attnbook.attention import Attention, MultiHeadAttention, Projection, SigmoidGate
 from attnbook.block import PreNorm
 from attnbook.data.seats import DRINKS, C, most_common, tables
-from attnbook.projection import Projection, SigmoidGate
+from attnbook.losses import parameters
 from attnbook.provenance import provenance, write
-from attnbook.score import Score
-from attnbook.train import cosine, parameters, train
+from attnbook.scores import Score
+from attnbook.train.loop import cosine, train
+from bookkit.experiments import seating
 
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs"
 SEEDS = range(5)
 SWITCHED = range(3)  # seeds whose weights are kept
 

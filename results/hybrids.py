@@ -29,14 +29,15 @@ from attnbook.attention import MultiHeadAttention
 from attnbook.block import Block, PreNorm, Stack
 from attnbook.data import recall, text
 from attnbook.feedforward import MLP
+from attnbook.losses import parameters, token_loss
 from attnbook.norms import RMSNorm
 from attnbook.positions import Rotary
 from attnbook.provenance import provenance, write
 from attnbook.recurrence.gated_delta import GatedDelta, decay_per_head
-from attnbook.train import cosine, parameters, token_loss, train
+from attnbook.train.loop import cosine, train
 from attnbook.transformer import Embed, LanguageModel
 
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "hybrids.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "hybrids.json"
 SEEDS, TUNE, RATES = range(5), 9, (0.003, 0.01, 0.03)
 HIDDEN = {(32, "D"): 64, (64, "D"): 134}  # beside D; else 64 and 176
 LATER = ("DDDD", "DDDF")  # the others are in recurrence.py

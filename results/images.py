@@ -29,15 +29,18 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from attnbook import device, recipes, study
+from attnbook import device
 from attnbook.block import Stack
 from attnbook.data import images
 from attnbook.feedforward import MLP
-from attnbook.initial import initialise, normal
+from attnbook.losses import parameters, token_loss
+from attnbook.models.vit import vit
 from attnbook.provenance import provenance
-from attnbook.study import Config
-from attnbook.train import cosine, parameters, token_loss, train
-from attnbook.vit import MeanPool, VisionTransformer
+from attnbook.train.loop import cosine, train
+from attnbook.transformer import initialise, normal
+from attnbook.vision import MeanPool, VisionTransformer
+from bookkit.results import study
+from bookkit.results.study import Config
 
 SETTINGS = {
     "cpu": {"patch": 4, "width": 64, "hidden": 256, "heads": 4, "depth": 4}
@@ -49,20 +52,22 @@ PLAN = {"weight_decay": 0.05, "smoothing": 0.1, "warmup": 0.05, "floor": 0.01}
 PLAN |= {"shift": 4, "flip": True, "images": 45_000}
 
 
-def vit(config: Config) -> VisionTransformer:
+def small_vit(config: Config) -> VisionTransformer:
     """The recipe `vit` for images of 32 × 32, with the setting's hidden width, pooled by a mean."""
     sizes = {name: config[name] for name in ("patch", "width", "depth", "heads", "dropout")}
-    model = recipes.vit((32, 32), classes=10, pool=MeanPool(), **sizes)
+    model = vit((32, 32), classes=10, pool=MeanPool(), **sizes)
     assert isinstance(model.body, Stack)
     for block in model.body.blocks:
-        block.get_submodule("feedforward").part = MLP(config["width"], config["hidden"], nn.GELU())
+        block.get_submodule("feedforward").sublayer = MLP(
+            config["width"], config["hidden"], nn.GELU()
+        )
     return initialise(model, normal)
 
 
 def cnn(config: Config) -> nn.Module:
     """Six convolutions of 3 × 3, as wide as makes it about as large as `vit`."""
     with torch.device("meta"):
-        goal = parameters(vit(config))
+        goal = parameters(small_vit(config))
         width = min(range(8, 200), key=lambda width: abs(parameters(convolutions(width)) - goal))
     return convolutions(width)
 
@@ -85,7 +90,7 @@ def linear(config: Config) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 10))
 
 
-MODELS: dict[str, Callable[[Config], nn.Module]] = {"vit": vit, "cnn": cnn, "linear": linear}
+MODELS: dict[str, Callable[[Config], nn.Module]] = {"vit": small_vit, "cnn": cnn, "linear": linear}
 
 
 def loss(model: nn.Module, batch: tuple[Tensor, Tensor], smoothing: float) -> Tensor:

@@ -35,15 +35,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attnbook import device
-from attnbook.circuits import head_from, lens, record, replaced, written
-from attnbook.explore.inside import GROUPS, STORY
+from attnbook.inside.circuits import head_from, lens, record, replaced, written
 from attnbook.provenance import provenance, write
+from bookkit.explore.inside import GROUPS, STORY
 
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "inside.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "inside.json"
 STUDIES = ["story", "path", "ablate", "rates", "lens", "probe", "sae", "steer"]
 THREE = range(3)  # seeds of the controls of the autoencoder
 PUSHES = [("plays", 0.0), ("plays", 0.5), ("plays", 1.0), ("plays", 2.0)]
-PUSHES += [("random", 1.0), ("random", 2.0)]
+PUSHES += [("random", 0.5), ("random", 1.0), ("random", 2.0), ("difference", 1.0)]
 L, ROWS = 32, 16  # rows of random tokens that are read twice
 
 
@@ -143,7 +143,7 @@ def shares(place: int, token: int) -> dict[str, float]:
     for layer in range(LAYERS):
         steps += [run.middle[layer] - run.stream[layer], run.stream[layer + 1] - run.middle[layer]]
     names = ["embedding", *(f"{p} {n}" for n in range(LAYERS) for p in ("attention", "network"))]
-    weight = model.to_vocab.get_parameter("weight")
+    weight = model.lm_head.get_parameter("weight")
     last = run.stream[-1][0, place]
     scale = model.body.norm(last) / last  # what the last norm multiplies each channel with
     toward = (weight[token] - weight.mean(0)) * scale
@@ -167,7 +167,7 @@ def work() -> Iterator[tuple[str, Callable[[], Any]]]:
     for seed in SEEDS:
         for place in (0, 1, 3):
             yield f"lens/tuned/{place}/{seed}", partial(tuned, "trained", place, seed)
-        for what in ("1 back", "2 back", "control"):
+        for what in ("1 back", "2 back", "control", "control, 1 back"):
             for place in range(LAYERS + 1):
                 yield f"probe/{what}/{place}/{seed}", partial(probe, what, place, seed)
         for which, strength in PUSHES:

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnbook.autoencoder import SparseAutoencoder
-from attnbook.circuits import edited, lens, record
 from attnbook.data import text
-from attnbook.generate import generate, sample, temperature, top_p
-from attnbook.models import load
+from attnbook.generate.sampling import generate, sample, temperature, top_p
+from attnbook.inside.circuits import edited, lens, record
+from attnbook.inside.sparse_autoencoder import SparseAutoencoder
+from attnbook.shipped.language import load
 from attnbook.transformer import LanguageModel
 
 SEEDS, WINDOWS, T, LAYERS = range(5), 300, 256, 4
@@ -146,10 +146,13 @@ def labels(what: str, tokens: Tensor, seed: int) -> Tensor:
 
     "1 back", "2 back", "3 back": the token that stood there, if it is one of the most frequent.
     "control": a random class for each token of the vocabulary (Hewitt and Liang 2019).
+    "control, 1 back": the class by lot of the token that stood one place back, which the stream
+    of the present token holds no more than it holds that token's name.
     """
-    if what == "control":
+    if what.startswith("control"):
         dice = torch.Generator().manual_seed(100 + seed)
-        return torch.randint(CLASSES, (1024,), generator=dice)[tokens]
+        by_lot = torch.randint(CLASSES, (1024,), generator=dice)[tokens]
+        return by_lot if what == "control" else F.pad(by_lot[:, :-1], (1, 0), value=-1)
     common = rows("train").flatten().bincount(minlength=1024).argsort(descending=True)[:CLASSES]
     number = torch.full((1024,), -1)
     number[common] = torch.arange(CLASSES)
@@ -323,11 +326,20 @@ def toward_plays() -> Tensor:
 
 
 def steered(which: str, strength: float, seed: int) -> dict:
-    """How many texts become plays, and what the documentation costs meanwhile."""
+    """How many texts become plays, and what the documentation costs meanwhile.
+
+    "random" is a vector of equal length in any direction, "difference" one from a position of the
+    documentation's own stream to another.
+    """
     push = toward_plays()
-    if which == "random":
+    if which in ("random", "difference"):
         dice = torch.Generator().manual_seed(seed)
-        other = torch.randn(push.shape, generator=dice)
+        if which == "random":
+            other = torch.randn(push.shape, generator=dice)
+        else:
+            flat = streams("train")[PLACE].flatten(0, 1)
+            one, two = flat[torch.randint(len(flat), (2,), generator=dice)].float()
+            other = one - two
         push = other * push.norm() / other.norm()
     first = torch.cat([book.encode(word)[:, :1] for word in STARTS for _ in range(4)])
     dice = torch.Generator().manual_seed(seed)

@@ -2,7 +2,7 @@
 
     python results/leaderboard.py --minutes 1   # resumed reference by reference
 
-Tiny Shakespeare, one thread, the sandbox of `attnbook labs leaderboard`, passages drawn by seed 0.
+Tiny Shakespeare, one thread, the sandbox of `attnlabs leaderboard`, passages drawn by seed 0.
 Level 1 is the lab's notebook with its solutions, levels 2 and 3 are scripts in labs/levels/. Each
 writes a file in results/leaderboard/, which also has chance and the tables of counts on the same
 passages.
@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from attnbook import device
-from attnbook.labs import leaderboard, nats
-from attnbook.labs.grading import contest, sandbox
 from attnbook.provenance import provenance, write
+from attnlabs import leaderboard, nats
+from attnlabs.grading import contest, sandbox
 
 ROOT = Path(__file__).resolve().parents[1]
 

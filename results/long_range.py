@@ -28,15 +28,16 @@ from attnbook.block import Block, PreNorm, Stack
 from attnbook.data.counting import counting
 from attnbook.data.marked import MARKS, answered, marked
 from attnbook.feedforward import MLP
+from attnbook.losses import parameters, token_loss
 from attnbook.masks import causal
+from attnbook.models.llama import llama
 from attnbook.norms import LayerNorm
 from attnbook.positions import Alibi, Rotary
 from attnbook.provenance import provenance, write
-from attnbook.recipes import llama
 from attnbook.recurrent import Layer, LSTMCell, RNNCell, language_model
-from attnbook.train import cosine, parameters, token_loss, train
+from attnbook.train.loop import cosine, train
 
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "long_range.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "long_range.json"
 RATES, TUNED_WITH, SEEDS = (0.003, 0.01, 0.03), 100, range(5)
 BITS = (10, 20, 100)
 

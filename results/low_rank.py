@@ -14,13 +14,14 @@ import torch
 from after import tune
 from torch import Tensor, nn
 
-from attnbook import device, lora
-from attnbook.models import load
+from attnbook import device
 from attnbook.provenance import provenance, write
+from attnbook.shipped.language import load
+from attnbook.train import lora
 
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "low_rank.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "low_rank.json"
 SEEDS, RATE, RANKS, SHOWN, CROP = range(3), 1e-3, (1, 2, 4, 8, 16, 32, 64), 48, 8
-NAME = "body.blocks.3.feedforward.part.down"
+NAME = "body.blocks.3.feedforward.sublayer.down"
 
 
 def matrices(model: nn.Module) -> dict[str, Tensor]:

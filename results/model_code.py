@@ -241,7 +241,7 @@ def kept(r: Reader) -> Cell:
         if kind == "compressed_sparse_attention":
             per += r.config.index_head_dim / r.config.compress_rates[kind]
     return Cell(
-        f"{2 * per / 1024:.3g} kB", "from the columns Attention and Layers, 2 bytes a number"
+        f"{2 * per / 1000:.3g} kB", "from the columns Attention and Layers, 2 bytes a number"
     )
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import torch
 
 from attnbook import device
-from attnbook.models import BookModel, load
 from attnbook.provenance import provenance, write
+from attnbook.shipped.language import BookModel, load
 
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs"
 START, REST = "KING HENRY:\n", "What say you to the king?"
 EXACT, SHOWN = 64, 12
 

@@ -14,9 +14,9 @@ from typing import Any
 from attnbook import device, seq2seq
 from attnbook.data import digits
 from attnbook.provenance import provenance, write
-from attnbook.translators import fit, right
+from bookkit.experiments.translators import fit, right
 
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "one_vector.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "one_vector.json"
 STEPS, SEEDS, LENGTHS = 4300, range(5), range(2, 15, 2)
 
 

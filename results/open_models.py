@@ -46,6 +46,23 @@ GLM_45: dict[str, Any] = {
     "attention_bias": True, "use_qk_norm": True, "n_routed_experts": 160,
     "moe_intermediate_size": 1536, "first_k_dense_replace": 3,
 }  # fmt: skip
+FULL = {4, 8, 12, 16, 20, 24, 27}  # of 27 layers, counted from 1
+KIMI_LINEAR: dict[str, Any] = {
+    "layer_types": [f"{'full' if n in FULL else 'linear'}_attention" for n in range(1, 28)],
+}  # fmt: skip
+MINIMAX_M2: dict[str, Any] = {
+    "rope_parameters": {
+        "rope_type": "default", "rope_theta": 5_000_000.0, "partial_rotary_factor": 64 / 128,
+    },
+}  # fmt: skip
+OLMO_HYBRID: dict[str, Any] = {"rope_parameters": {"rope_type": "default", "rope_theta": None}}
+RELEASED = {
+    "Kimi Linear 48B-A3B": "linear_attn_config.full_attn_layers of moonshotai/Kimi-Linear-48B-A3B-"
+    "Base, as Megatron Bridge and others repeat it: 20 layers with a state, 7 with attention",
+    "MiniMax-M2": "rotary_dim of MiniMaxAI/MiniMax-M2, 64 of 128 channels",
+    "OLMo Hybrid 7B": "rope_parameters of allenai/Olmo-Hybrid-7B, null: vLLM's pull request 43846",
+}
+"""Where the released config.json differs from the defaults of the code, and who repeats it."""
 MODELS = [
     Model("Llama 3.1 8B", "2024-07", "Llama", 8.03, LLAMA_8B),
     Model("OLMo 2 7B", "2024-11", "Olmo2", 7.30, OLMO),
@@ -59,13 +76,13 @@ MODELS = [
     Model("gpt-oss-120b", "2025-08", "GptOss", 117),
     Model("Qwen3-Next 80B-A3B", "2025-09", "Qwen3Next", 80),
     Model("DeepSeek-V3.2", "2025-09", "DeepseekV32", 671),
-    Model("MiniMax-M2", "2025-10", "MiniMaxM2", 229),
-    Model("Kimi Linear 48B-A3B", "2025-10", "KimiLinear", 49),
+    Model("MiniMax-M2", "2025-10", "MiniMaxM2", 229, MINIMAX_M2),
+    Model("Kimi Linear 48B-A3B", "2025-10", "KimiLinear", 49, KIMI_LINEAR),
     Model("OLMo 3 7B", "2025-11", "Olmo3", 7.30, OLMO),
     Model("Ministral 3 8B", "2025-12", "Ministral3", 8.5),
     Model("MiMo-V2-Flash", "2025-12", "MiMoV2Flash", 309),
     Model("GLM-5", "2026-02", "GlmMoeDsa", 744),
-    Model("OLMo Hybrid 7B", "2026-03", "OlmoHybrid", 7.4),
+    Model("OLMo Hybrid 7B", "2026-03", "OlmoHybrid", 7.4, OLMO_HYBRID),
     Model("DeepSeek-V4 Flash", "2026-04", "DeepseekV4", 284),
 ]
 
@@ -83,6 +100,7 @@ def row(model: Model) -> dict[str, Any]:
         "name": model.name,
         "month": model.month,
         "settings": bool(model.settings),
+        "released": RELEASED.get(model.name, ""),
         "cells": cells,
     }
 

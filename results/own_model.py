@@ -38,7 +38,7 @@ from attnbook.provenance import provenance, write
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "book" / "07-language-models.ipynb"
-STORE = ROOT / "src" / "attnbook" / "runs" / "own_model.json"
+STORE = ROOT / "src" / "bookkit" / "runs" / "own_model.json"
 CELLS = (
     *("bpe-merge", "bpe-learn", "bpe-code", "bpe-real", "gpt-block", "gpt"),
     *("mine-start", "mine-train", "mine-says", "mine-pieces"),

@@ -26,29 +26,27 @@ from recurrence import SEEDS, TUNE
 from torch import Tensor, nn
 
 from attnbook import device
-from attnbook.attention import Attention, MultiHeadAttention
+from attnbook.attention import Attention, MultiHeadAttention, SigmoidGate
 from attnbook.block import Block, PostNorm, PreNorm, Residual, Stack
 from attnbook.data import text
 from attnbook.efficient.latent import LatentAttention
-from attnbook.experts import MixtureOfExperts, balance_loss, expert_shares
+from attnbook.experts import BiasBalance, MixtureOfExperts, SigmoidTopK, balance_loss, expert_shares
 from attnbook.feedforward import SwiGLU
-from attnbook.heads import watch
-from attnbook.initial import initialise, tied, xavier
+from attnbook.inside.watch import watch
+from attnbook.losses import parameters, token_loss
 from attnbook.masks import local
 from attnbook.norms import QKNorm, RMSNorm
-from attnbook.optimizers import muon_and_adamw
 from attnbook.positions import Rotary
-from attnbook.projection import SigmoidGate
 from attnbook.provenance import provenance, write
-from attnbook.qk_clip import largest_scores, qk_clip
-from attnbook.routing import BiasBalance, SigmoidTopK
-from attnbook.score import Score
-from attnbook.train import cosine, parameters, token_loss, train
-from attnbook.transformer import Embed, LanguageModel
+from attnbook.scores import Score
+from attnbook.train.loop import cosine, train
+from attnbook.train.optimizers import muon_and_adamw
+from attnbook.train.qk_clip import largest_scores, qk_clip
+from attnbook.transformer import Embed, LanguageModel, Tied, initialise, xavier
 
 Part = Callable[[], nn.Module]
 Kind = dict[str, Any]
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "parts.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "parts.json"
 C, T, B, HEADS, STEPS, HIDDEN = 48, 64, 16, 4, 200, 128
 RATES = (0.005, 0.01, 0.02)
 NORM_RATES, MUON_RATES = (0.003, 0.01, 0.03), (0.02, 0.1)
@@ -119,7 +117,7 @@ def build(kinds: list[Kind], width: int = C, hidden: int = HIDDEN) -> LanguageMo
 
     embed = Embed(V, width, scale=width**0.5)
     last = None if wrap is NORMS["post-norm"] else RMSNorm(width)
-    model = LanguageModel(embed, Stack([block(kind) for kind in kinds], last), tied(embed))
+    model = LanguageModel(embed, Stack([block(kind) for kind in kinds], last), Tied(embed))
     return initialise(model, xavier, width**-0.5)
 
 

@@ -2,21 +2,21 @@
 
     python results/patches.py      # ten seconds
 
-The vision transformer and the convolutional network of `attnbook.classify`, each trained on all
-1,400 digits for 240 steps with the learning rate that `pictures.py` found best, seed 0. Of the test
-set the first picture of each class; for each of 25 moves the ten probabilities of both networks, in
-per cent, and how much of the whole test set each recognises when it is moved so.
-"""
+The vision transformer and the convolutional network of `bookkit.experiments.classify`, each trained
+on all 1,400 digits for 240 steps with the learning rate that `pictures.py` found best, seed 0. Of
+the test set the first picture of each class; for each of 25 moves the ten probabilities of both
+networks, in per cent, and how much of the whole test set each recognises when it is moved so."""
 
 from pathlib import Path
 
 import torch
 
-from attnbook import classify, device
+from attnbook import device
 from attnbook.data import images
 from attnbook.provenance import provenance, write
+from bookkit.experiments import classify
 
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "patches.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "patches.json"
 MOST = 2  # pixels
 
 

@@ -21,13 +21,15 @@ from typing import Any
 import torch
 from images import MODELS, PLAN, SETTINGS, accuracy, divided, loss
 
-from attnbook import device, study
+from attnbook import device
 from attnbook.data import images
+from attnbook.losses import parameters
 from attnbook.provenance import provenance, write
-from attnbook.study import Config
-from attnbook.train import cosine, parameters, train
+from attnbook.train.loop import cosine, train
+from bookkit.results import study
+from bookkit.results.study import Config
 
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "photographs.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "photographs.json"
 DRAFTS = Path(__file__).with_suffix(".draft")
 SEEDS, TUNE = range(5), 9
 LADDER = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)

@@ -2,15 +2,13 @@
 
     python results/pictures.py     # all runs, resumed one by one: a quarter of an hour on one core
 
-The two networks of chapter 8 (`attnbook.classify`) and a third, whose queries and keys are turned
-by row and column in place of a table of positions, with 240 steps of 64 digits. Each has its own
-learning rate for each size of the training set: the best of three by 300 training pictures that
-were held out, with seed 9. Then nine other seeds, that draw pictures
-and first weights, on the test set: all sizes; patches or pixels in another order (155 pictures);
-and with all pictures: moved by a pixel (mean colour at the edge), larger, some patches only. Five
-seeds: a masked autoencoder of all pictures without labels, then tuned or read by logistic
-regression with few labels.
-"""
+The two networks of chapter 8 (`bookkit.experiments.classify`) and a third, whose queries and keys
+are turned by row and column in place of a table of positions, with 240 steps of 64 digits. Each has
+its own learning rate for each size of the training set: the best of three by 300 training pictures
+that were held out, with seed 9. Then nine other seeds, that draw pictures and first weights, on the
+test set: all sizes; patches or pixels in another order (155 pictures); and with all pictures: moved
+by a pixel (mean colour at the edge), larger, some patches only. Five seeds: a masked autoencoder of
+all pictures without labels, then tuned or read by logistic regression with few labels."""
 
 import argparse
 import json
@@ -26,18 +24,27 @@ from sklearn.svm import SVC
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnbook import classify, device
+from attnbook import device
 from attnbook.block import Stack
-from attnbook.classify import fit, looked_at, rearranged, right
 from attnbook.data import images
 from attnbook.data.images import Images
-from attnbook.initial import initialise, xavier
-from attnbook.mae import MaskedAutoencoder, gap_loss, some_patches
 from attnbook.provenance import provenance, write
-from attnbook.train import cosine, train
-from attnbook.vit import VisionTransformer, cut, partial_logits, resize, tokens_of
+from attnbook.train.loop import cosine, train
+from attnbook.transformer import initialise, xavier
+from attnbook.vision import (
+    MaskedAutoencoder,
+    VisionTransformer,
+    cut,
+    gap_loss,
+    partial_logits,
+    resize,
+    some_patches,
+    tokens_of,
+)
+from bookkit.experiments import classify
+from bookkit.experiments.classify import fit, looked_at, rearranged, right
 
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "pictures.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "pictures.json"
 SEEDS, FEW, TUNE = range(9), range(5), 9
 RATES = (2e-3, 4e-3, 8e-3)
 TUNED_RATES = (5e-4, 2e-3, 8e-3)  # of what was trained before

@@ -25,27 +25,30 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnbook import device, frequencies
+from attnbook import device, positions
 from attnbook.attention import MultiHeadAttention
 from attnbook.block import Block, PreNorm, Stack
 from attnbook.data.programs import VALUES, Programs, V, programs
 from attnbook.feedforward import MLP
+from attnbook.losses import token_loss
 from attnbook.norms import LayerNorm
 from attnbook.positions import (
     Alibi,
     Learned,
     RelativeBias,
+    Rotary,
+    Rotary2d,
+    Rotate,
     Sinusoidal,
     resized,
     sinusoidal_2d,
 )
 from attnbook.provenance import provenance, write
-from attnbook.rotary import Rotary, Rotary2d, Rotate
-from attnbook.score import Relative
-from attnbook.train import cosine, token_loss, train
+from attnbook.scores import Relative
+from attnbook.train.loop import cosine, train
 from attnbook.transformer import Embed, LanguageModel, MaskedLanguageModel, Positions
 
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "positions.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "positions.json"
 WIDTH, HEADS, D = 32, 4, 8
 TRAINED, ASKED, FACTOR = 32, 128, 4
 STEPS, MORE = 500, 50
@@ -75,7 +78,7 @@ def bias() -> RelativeBias:
 
 def part_of_it() -> Rotary:
     """Turns the two fast pairs and leaves the other four coordinates as they are."""
-    return Rotary(D, frequencies=frequencies.frequencies(D)[:2])
+    return Rotary(D, frequencies=positions.frequencies(D)[:2])
 
 
 SCHEMES: dict[str, Callable[[], LanguageModel]] = {
@@ -93,11 +96,11 @@ SCHEMES: dict[str, Callable[[], LanguageModel]] = {
 TASKS = ("last", "first")
 STRETCHED = {
     "as trained": lambda: Rotary(D),
-    "interpolated": lambda: Rotary(D, frequencies=frequencies.linear(D, factor=FACTOR)),
+    "interpolated": lambda: Rotary(D, frequencies=positions.linear(D, factor=FACTOR)),
     "YaRN": lambda: Rotary(
         D,
-        frequencies=frequencies.yarn(D, factor=FACTOR, trained=TRAINED, fast=4.0),
-        scale=frequencies.yarn_temperature(FACTOR),
+        frequencies=positions.yarn(D, factor=FACTOR, trained=TRAINED, fast=4.0),
+        scale=positions.yarn_temperature(FACTOR),
     ),
 }
 
@@ -149,7 +152,7 @@ def scheme_runs(scheme: str, task: str, rate: float, seed: int, steps: int = STE
     out: dict[str, Any] = {"right": right(found, task, ASKED), "stretched": {}}
     for name, make in STRETCHED.items():
         changed = deepcopy(found)
-        changed.body.blocks[0].get_submodule("attention.part").rotate = make()
+        changed.body.blocks[0].get_submodule("attention.sublayer").rotate = make()
         before = right(changed, task, ASKED)
         sampler = programs(ASKED, 8, first=task == "first")
         train(
@@ -215,7 +218,7 @@ def enlarge(model: MaskedLanguageModel, name: str) -> MaskedLanguageModel:
     if name == "sines of row and column":
         model.embed.positions = Codes(sinusoidal_2d(LARGE, LARGE, WIDTH))
     if name == "rotary by row and column":
-        model.body.blocks[0].get_submodule("attention.part").rotate = Rotary2d(D, new)
+        model.body.blocks[0].get_submodule("attention.sublayer").rotate = Rotary2d(D, new)
     return model
 
 

@@ -20,7 +20,7 @@ from open_models import MODELS, OUT
 from attnbook import device
 from attnbook.provenance import provenance, write
 
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "proportions.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "proportions.json"
 
 
 def proportions(model: Model, experts: str) -> dict[str, int]:

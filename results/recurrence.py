@@ -3,13 +3,12 @@
     python results/recurrence.py                      # all studies, resumed run by run
     python results/recurrence.py --only recall        # one of them
 
-Recall (`attnbook.recalling`): 400 steps of 32 lists of 64 pairs; each name once, or 16 names that
-return with new numbers. Counting (`attnbook.data.counting`): 600 steps of 64 sequences of 32 bits,
-asked at up to 256. Later (`attnbook.data.recall.later`): four blocks of width 32, 400 steps of 32
-texts with 8 pairs, a gap of 20 words and 8 questions; windows of 4. Adam with a cosine; each
-model has its own learning rate for each task, the best of three by what is measured with seed 9.
-Then five other seeds.
-"""
+Recall (`bookkit.experiments.recalling`): 400 steps of 32 lists of 64 pairs; each name once, or 16
+names that return with new numbers. Counting (`attnbook.data.counting`): 600 steps of 64 sequences
+of 32 bits, asked at up to 256. Later (`attnbook.data.recall.later`): four blocks of width 32, 400
+steps of 32 texts with 8 pairs, a gap of 20 words and 8 questions; windows of 4. Adam with a cosine;
+each model has its own learning rate for each task, the best of three by what is measured with seed
+9. Then five other seeds."""
 
 import argparse
 import json
@@ -21,24 +20,26 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnbook import device, recalling
+from attnbook import device
 from attnbook.attention import MultiHeadAttention
 from attnbook.block import Block, PreNorm, Stack
 from attnbook.data import recall
 from attnbook.data.counting import counting
 from attnbook.feedforward import MLP
-from attnbook.masks import both, causal, local
+from attnbook.losses import token_loss
+from attnbook.masks import And, causal, local
 from attnbook.norms import RMSNorm
 from attnbook.positions import Rotary
 from attnbook.provenance import provenance, write
 from attnbook.recurrence.delta import delta_chunks
 from attnbook.recurrence.layer import unit
-from attnbook.train import cosine, token_loss, train
+from attnbook.train.loop import cosine, train
 from attnbook.transformer import Embed, LanguageModel
+from bookkit.experiments import recalling
 
 Run = list[float]  # right answers
 Measure = Callable[[float, int], Run]  # of a rate and a seed
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "recurrence.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "recurrence.json"
 SEEDS, TUNE = range(5), 9
 ASKED = (32, 64, 128, 256)  # bits
 RECALL_RATES, RATES = (0.01, 0.03, 0.1), (0.003, 0.01, 0.03)
@@ -82,7 +83,7 @@ class Windowed(nn.Module):
 
     def __init__(self, attention: nn.Module, reach: int):
         super().__init__()
-        self.attention, self.mask = attention, both(causal, local(reach))
+        self.attention, self.mask = attention, And(causal, local(reach))
 
     def forward(
         self, x: Tensor, mask: object = None, cache: object = None, positions: object = None

@@ -19,14 +19,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnbook import adder, adder_rlhf, device
+from attnbook import device
 from attnbook.data.addition import ASKED, BANG, correct
-from attnbook.post_training import answer_log_probs
 from attnbook.provenance import provenance, write
-from attnbook.rlhf import kl_estimate
+from attnbook.train.preferences import answer_log_probs, kl_estimate
+from bookkit.experiments import adder
 
 Found = dict[str, Any]
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "rlhf.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "rlhf.json"
 SEEDS, TUNE, RATES = range(5), 9, (3e-4, 1e-3, 3e-3)
 DRAWS, UPDATES = 60, 4
 WAYS = ("PPO",)
@@ -43,9 +43,9 @@ def preferences(seed: int) -> tuple[Any, float, int]:
     """A reward model, how often it is right about 500 other pairs, and how many it learned from."""
     better, worse = adder.preferred(start(seed), style=False, count=4500, seed=seed)
     known = (better[500:], worse[500:])
-    model = adder_rlhf.reward_model(start(seed), known, steps=600, lr=1e-3, seed=seed)
+    model = adder.reward_model(start(seed), known, steps=600, lr=1e-3, seed=seed)
     with torch.no_grad():
-        above = [adder_rlhf.scored(model, texts[:500]) for texts in (better, worse)]
+        above = [adder.scored(model, texts[:500]) for texts in (better, worse)]
     return model, (above[0] > above[1]).float().mean().item(), len(better) - 500
 
 
@@ -61,7 +61,7 @@ def judged(seed: int, model: nn.Module) -> Found:
         texts = adder.write(model, pairs, dice)
         inside = adder.wrote(texts)
         now, before = (answer_log_probs(m, texts, inside) for m in (model, start(seed)))
-        score = adder_rlhf.scored(preferences(seed)[0], texts).mean().item()
+        score = adder.scored(preferences(seed)[0], texts).mean().item()
     return {
         "sampled": round(program(pairs, texts).mean().item(), 4),
         "score": round(score, 3),
@@ -73,7 +73,7 @@ def judged(seed: int, model: nn.Module) -> Found:
 def taught(way: str, rate: float, seed: int) -> Found:
     """The beginner after 60 draws."""
     model = copy.deepcopy(start(seed))
-    adder_rlhf.ppo(model, program, DRAWS, rate, seed, updates=UPDATES)
+    adder.ppo(model, program, DRAWS, rate, seed, updates=UPDATES)
     return judged(seed, model)
 
 

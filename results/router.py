@@ -21,11 +21,10 @@ from torch import Tensor, nn
 
 from attnbook import device
 from attnbook.data import text
-from attnbook.experts import MixtureOfExperts
+from attnbook.experts import BiasBalance, MixtureOfExperts
 from attnbook.provenance import provenance, write
-from attnbook.routing import BiasBalance
 
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "router.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "router.json"
 AT = (0, 10, 20, 50, 100, STEPS)
 SHOWN, UNIT, RATE = 32, 1 / 16, 0.02
 BIASES = {"off": 0.0, "on": 0.01}

@@ -16,7 +16,7 @@ the rate 1.5 / width: of those tried at widths 16 and 96 over 300 steps the larg
 
 Each run goes to a file in results/scaling/. A run that is there is not run again, and one that was
 interrupted is resumed. When the whole plan is there, what chapter 12 reads of it is written to
-src/attnbook/runs/scaling.json.
+src/bookkit/runs/scaling.json.
 """
 
 import argparse
@@ -28,17 +28,19 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from attnbook import device, recipes, study
+from attnbook import device
 from attnbook.data import text
 from attnbook.feedforward import swiglu_hidden
+from attnbook.losses import parameters
+from attnbook.models.llama import llama
 from attnbook.provenance import provenance, write
-from attnbook.recurrent import LSTMCell, language_model
-from attnbook.recurrent_logits import Logits
-from attnbook.study import Config, adamw, held_out_loss, next_token_loss
-from attnbook.train import cosine, parameters, train
+from attnbook.recurrent import Logits, LSTMCell, language_model
+from attnbook.train.loop import cosine, train
 from attnbook.transformer import LanguageModel
+from bookkit.results import study
+from bookkit.results.study import Config, adamw, held_out_loss, next_token_loss
 
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "scaling.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "scaling.json"
 WIDTHS = (6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
 LSTM_WIDTHS = (12, 20, 32, 52, 84, 136)
 PLAN = {"depth": 2, "T": 64, "batch": 16, "floor": 0.1, "betas": [0.9, 0.99], "weight_decay": 0.1}
@@ -84,7 +86,7 @@ def build(config: Config, V: int) -> LanguageModel | Logits:
             nn.init.constant_(bias.chunk(4)[1], 1.0)
         return Logits(model)
     heads = max(1, width // 16)
-    return recipes.llama(V, width, config["depth"], heads, hidden=swiglu_hidden(width))
+    return llama(V, width, config["depth"], heads, hidden=swiglu_hidden(width))
 
 
 def measure(config: Config, checkpoint: Path) -> dict:

@@ -2,7 +2,7 @@
 
     python results/seeds.py book/02-deeper-exposure.ipynb      # about a minute on one core
 
-Each `over_seeds(name, …)` of the page gives src/attnbook/runs/seeds/<name>.json: what was measured
+Each `over_seeds(name, …)` of the page gives src/bookkit/runs/seeds/<name>.json: what was measured
 with each seed, the first one too, and a digest of the cells that it depends on.
 """
 
@@ -22,9 +22,9 @@ from attnbook import device
 from attnbook.provenance import provenance, write
 
 ROOT = Path(__file__).parents[1]
-STORE = ROOT / "src" / "attnbook" / "runs" / "seeds"
+STORE = ROOT / "src" / "bookkit" / "runs" / "seeds"
 SHOWN = {"remove-cell", "set-up", "plot", "check"}  # tags of cells that measure nothing
-LAST = "import json\n\nfrom attnbook import stored_run\n\nprint(json.dumps(stored_run.MADE))"
+LAST = "import json\n\nfrom bookkit.results import stored_run\n\nprint(json.dumps(stored_run.MADE))"
 
 
 def measuring(notebook: NotebookNode) -> list[NotebookNode]:

@@ -24,13 +24,17 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from attnbook import device, recipes, study
+from attnbook import device
 from attnbook.data import text
-from attnbook.generate import generate, sample, temperature
+from attnbook.generate.sampling import generate, sample, temperature
+from attnbook.losses import parameters
+from attnbook.models.gpt2 import gpt2
+from attnbook.models.llama import llama
 from attnbook.norms import LayerNorm
 from attnbook.provenance import provenance
-from attnbook.study import Config, adamw, held_out_loss, next_token_loss
-from attnbook.train import cosine, parameters, train
+from attnbook.train.loop import cosine, train
+from bookkit.results import study
+from bookkit.results.study import Config, adamw, held_out_loss, next_token_loss
 
 SETTINGS = {
     "cpu": {"depth": 4, "heads": 4, "width": 128, "T": 64, "batch": 12, "dropout": 0.0}
@@ -46,11 +50,11 @@ def build(config: Config, V: int, hidden: int | None = None) -> nn.Module:
     shift, which nanoGPT lacks: the stored runs were made so."""
     sizes = {name: config[name] for name in ("width", "depth", "heads")}
     if config["recipe"] == "gpt2":
-        model = recipes.gpt2(V, config["T"], dropout=config["dropout"], bias=False, **sizes)
+        model = gpt2(V, config["T"], dropout=config["dropout"], bias=False, **sizes)
         for norm in (part for part in model.modules() if isinstance(part, LayerNorm)):
-            norm.shift = nn.Parameter(torch.zeros_like(norm.gain))
+            norm.bias = nn.Parameter(torch.zeros_like(norm.weight))
         return model
-    return recipes.llama(V, hidden=hidden or equal_hidden(config, V), **sizes)
+    return llama(V, hidden=hidden or equal_hidden(config, V), **sizes)
 
 
 def equal_hidden(config: Config, V: int) -> int:

@@ -20,15 +20,16 @@ from PIL import Image
 from torch import Tensor
 from torch.nn import functional as F
 
-from attnbook import device, quantised_file
-from attnbook.book_vit import PLACE, BookVit, build, load
-from attnbook.classify import looked_at
+from attnbook import device
 from attnbook.data import images
 from attnbook.data.images import Images
-from attnbook.heads import watch
+from attnbook.inside.watch import watch
 from attnbook.provenance import provenance, write
-from attnbook.quantise import quantised
-from attnbook.vit import VisionTransformer, cut, partial_logits
+from attnbook.quantise import quantised_file
+from attnbook.quantise.rounding import quantised
+from attnbook.shipped.vision import PLACE, BookVit, build, load
+from attnbook.vision import VisionTransformer, cut, partial_logits
+from bookkit.experiments.classify import looked_at
 
 COUNT, SOME = 500, (4, 8, 16, 32, 48, 64)
 LOOKS = 100  # pictures whose attention is measured

@@ -3,16 +3,15 @@
     python results/sparse.py                      # all studies, resumed run by run
     python results/sparse.py --only chosen        # one of them
 
-Chosen: recall of 64 pairs (`attnbook.recalling`). Every model sees all pairs for the first 200
-steps and K of them for the other 200 and when it is tested: the last K, K drawn by chance, those
-with the highest scores of its own, or those that an indexer names. The indexer learns from the
-model's own weights. K is 8 and the indexer has 4 channels; of the indexer also K = 4 and 16, and 2
-and 8 channels. Compressed: recall across a gap, as in `recurrence.py`, by four blocks that see 4
-positions one by one and the past in entries of 4 or 2 tokens each. Each model has its own
-learning rate, the best of three by what is measured with seed 9; then five other seeds. Windows:
-nats of a token by the book's language model, of tokens 128 to 255 of held-out windows, if its
-layers see less than everything; nothing is trained.
-"""
+Chosen: recall of 64 pairs (`bookkit.experiments.recalling`). Every model sees all pairs for the
+first 200 steps and K of them for the other 200 and when it is tested: the last K, K drawn by
+chance, those with the highest scores of its own, or those that an indexer names. The indexer learns
+from the model's own weights. K is 8 and the indexer has 4 channels; of the indexer also K = 4 and
+16, and 2 and 8 channels. Compressed: recall across a gap, as in `recurrence.py`, by four blocks
+that see 4 positions one by one and the past in entries of 4 or 2 tokens each. Each model has its
+own learning rate, the best of three by what is measured with seed 9; then five other seeds.
+Windows: nats of a token by the book's language model, of tokens 128 to 255 of held-out windows, if
+its layers see less than everything; nothing is trained."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -25,19 +24,21 @@ from recurrence import RATES, RECALL_RATES, Measure, Run, Runs, at_later, compar
 from torch import Tensor
 from torch.nn import functional as F
 
-from attnbook import device, recalling
-from attnbook.attention import attend, causal_mask
+from attnbook import device
+from attnbook.attention import attend
 from attnbook.data import text
 from attnbook.data.recall import NAMES, T, pairs
 from attnbook.efficient.compress import CompressedAttention
 from attnbook.efficient.indexer import Indexer, best, indexer_loss, only
-from attnbook.masks import Mask, both, causal, local, pattern_mask, prefix
-from attnbook.models import load
+from attnbook.losses import token_loss
+from attnbook.masks import And, Mask, causal, causal_mask, local, pattern_mask, prefix
 from attnbook.positions import Rotary
 from attnbook.provenance import provenance, write
-from attnbook.train import cosine, token_loss, train
+from attnbook.shipped.language import load
+from attnbook.train.loop import cosine, train
+from bookkit.experiments import recalling
 
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "sparse.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "sparse.json"
 STEPS = 400
 COUNTS, CHANNELS = (4, 16), (2, 8)
 PAST = causal_mask(T)
@@ -72,7 +73,7 @@ class Few(recalling.Recall):
         if self.calls < self.begin or self.choice == "everything":
             return PAST
         if self.choice == "window":
-            return pattern_mask(both(causal, local(self.count)), T)
+            return pattern_mask(And(causal, local(self.count)), T)
         ways = {"chance": torch.rand_like(scores), "own scores": own, "indexer": scores}
         return only(best(ways[self.choice], self.count, PAST), T)
 

@@ -42,17 +42,18 @@ from attnbook.attention import Attention, MultiHeadAttention
 from attnbook.block import Block, PreNorm, Stack
 from attnbook.data import registry, text
 from attnbook.feedforward import SwiGLU
-from attnbook.initial import Matrix, initialise, tied
-from attnbook.masks import Mask, Places, table_of
+from attnbook.losses import parameters, token_loss
+from attnbook.masks import Grid, Mask, dense
+from attnbook.models.gpt2 import gpt2
 from attnbook.norms import QKNorm, RMSNorm
-from attnbook.optimizers import Muon, Together, fused_rows, kinds
 from attnbook.positions import Rotary
 from attnbook.provenance import provenance, write
-from attnbook.recipes import gpt2
-from attnbook.score import Score, shared
-from attnbook.train import cosine, parameters, token_loss, train
-from attnbook.training.plan import Schedule
-from attnbook.transformer import Embed, LanguageModel
+from attnbook.scores import Score, shared
+from attnbook.train.loop import cosine, train
+from attnbook.train.optimizers import Muon, Together, fused_rows, kinds
+from attnbook.train.run import Schedule
+from attnbook.transformer import Embed, LanguageModel, Matrix, Tied, initialise
+from bookkit.results import study
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -105,7 +106,7 @@ LADDER: dict[str, Parts] = {
     "short convolution": {"convolution": True, "steps": 266},
 }
 SHOWN = ("validation_loss", "cpu_seconds", "curve")
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "speedrun.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "speedrun.json"
 README = "--device=cpu --compile=False --eval_iters=20 --log_interval=1 --block_size=64"
 README += " --batch_size=12 --n_layer=4 --n_head=4 --n_embd=128 --max_iters=2000"
 README += " --lr_decay_iters=2000 --dropout=0.0"
@@ -132,10 +133,10 @@ class ByProducts(Score):
     torch's kernel that never stores the weights."""
 
     def fused(
-        self, q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, at: Places, dropout: float = 0.0
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, at: Grid, dropout: float = 0.0
     ) -> Tensor:
         B, H, Tq, D = q.shape
-        table = None if mask is None else table_of(mask, at)
+        table = None if mask is None else dense(mask, at)
         floor = v.new_zeros(Tq, k.shape[2])
         if table is not None:  # the same for all heads
             floor = floor.masked_fill(~table, -math.inf)
@@ -155,7 +156,7 @@ def scored(model: Model, score: Score) -> Model:
 def started(parts: Parts) -> Matrix:
     """`matrix(name, weight)` of the variant for `initialise`."""
     zero = [] if parts["outputs"] == "xavier" else ["to_out", "down"]
-    zero += ["to_vocab"] if parts["head"] == "zero" else []
+    zero += ["lm_head"] if parts["head"] == "zero" else []
 
     def matrix(name: str, weight: Tensor) -> None:
         if name.endswith(tuple(zero or ["no map"])):
@@ -183,9 +184,9 @@ def build(parts: Parts, V: int, hidden: int | None = None) -> LanguageModel:
 
     own = parts["head"] == "zero"
     embed = Embed(V, width, scale=1.0 if own else math.sqrt(width))
-    to_vocab = nn.Linear(width, V, bias=False) if own else tied(embed)
+    lm_head = nn.Linear(width, V, bias=False) if own else Tied(embed)
     body = Stack([block() for _ in range(depth)], RMSNorm(width))
-    model = LanguageModel(embed, body, to_vocab)
+    model = LanguageModel(embed, body, lm_head)
     return initialise(model, started(parts), 1.0 if own else width**-0.5)
 
 
@@ -201,10 +202,8 @@ def optimizer(parts: Parts, model: nn.Module) -> torch.optim.Optimizer:
     """AdamW for all weights, as nanoGPT has it, or for what Muon does not serve."""
     found = kinds(model)
     if parts["optimizer"] == "AdamW":
-        decay = [w for w in model.parameters() if w.dim() > 1]
-        rest = [w for w in model.parameters() if w.dim() < 2]
-        groups = [{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}]
-        return torch.optim.AdamW(groups, lr=parts["lr"], betas=(0.9, 0.99))
+        settings = {"lr": parts["lr"], "betas": (0.9, 0.99), "weight_decay": 0.1}
+        return study.adamw(model, settings)
     cuts = fused_rows(model)
     by_rows: dict[tuple[int, ...] | None, list[Tensor]] = {}
     for weight in found["matrices"]:

@@ -20,12 +20,12 @@ from torch.utils.checkpoint import checkpoint
 
 from attnbook import device
 from attnbook.data import text
-from attnbook.heads import watch
+from attnbook.inside.watch import watch
+from attnbook.losses import token_loss
+from attnbook.models.gpt2 import gpt2
 from attnbook.provenance import provenance, write
-from attnbook.recipes import gpt2
-from attnbook.train import token_loss
 
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "step_time.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "step_time.json"
 WIDTH, DEPTH, HEADS, T, B, ROUNDS = 128, 4, 4, 128, 8, 15
 Batch = tuple[Tensor, Tensor]
 # operations of a profile: what they are called together, and how their names begin

@@ -24,12 +24,13 @@ from torch import Tensor, nn
 
 from attnbook import device
 from attnbook.data.running_sums import V, answer, correct, digits, question
-from attnbook.generate import generate, sample
+from attnbook.generate.sampling import generate, sample
+from attnbook.losses import token_loss
+from attnbook.models.llama import llama
 from attnbook.provenance import provenance, write
-from attnbook.recipes import llama
-from attnbook.train import cosine, token_loss, train
+from attnbook.train.loop import cosine, train
 
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "steps.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "steps.json"
 SIZES, SEEDS, TUNE, RATES = (8,), range(5), 9, (2e-3, 6e-3)
 WAYS = {  # how it answers, and how long it is trained
     "at once": ("at once", 400),

@@ -17,17 +17,20 @@ import torch
 from sacrebleu.metrics.bleu import BLEU
 from torch import Tensor, nn
 
-from attnbook import device, recipes, seq2seq, study
+from attnbook import device, seq2seq
 from attnbook.data import pairs, translations
-from attnbook.generate import beam_search, greedy_search
+from attnbook.generate.search import beam_search, greedy_search
+from attnbook.losses import parameters, token_loss
+from attnbook.models.vaswani import vaswani_2017
 from attnbook.provenance import provenance
-from attnbook.study import Config
-from attnbook.train import cosine, parameters, token_loss, train
-from attnbook.training.history import History
+from attnbook.train.loop import cosine, train
+from attnbook.train.run import History
 from attnbook.transformer import EncoderDecoder
+from bookkit.results import study
+from bookkit.results.study import Config
 
 RECURRENT = {"cho_2014": seq2seq.cho_2014, "bahdanau_2015": seq2seq.bahdanau_2015}
-TRANSFORMERS = {"vaswani_2017": recipes.vaswani_2017}
+TRANSFORMERS = {"vaswani_2017": vaswani_2017}
 PLAN = {"epochs": 10, "batch": 128, "embed": 256, "width": 256, "dropout": 0.5, "lr": 1e-3}
 SIZES = {"width": 256, "depth": 3, "heads": 8, "hidden": 512, "dropout": 0.2}
 TRANSFORMER_PLAN = {"epochs": 14, "batch": 64, **SIZES}

@@ -32,21 +32,24 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from torch import nn
 from translation import loss, validation_loss
 
-from attnbook import device, quantised_file, study
-from attnbook.book_translator import PIECES, RECIPES, BookTranslator, Pieces, load, read
+from attnbook import device
 from attnbook.data import pairs, registry, translations
-from attnbook.data.pairs import SPECIALS, Pairs
-from attnbook.data.vocabulary import Pair
-from attnbook.models import FOLDER
+from attnbook.data.pairs import Pairs
+from attnbook.data.vocabulary import SPECIALS, Pair
+from attnbook.losses import parameters
 from attnbook.provenance import provenance, write
-from attnbook.quantise import quantised
-from attnbook.train import cosine, parameters, train
+from attnbook.quantise import quantised_file
+from attnbook.quantise.rounding import quantised
+from attnbook.shipped.language import FOLDER
+from attnbook.shipped.translator import PIECES, RECIPES, BookTranslator, Pieces, load, read
+from attnbook.train.loop import cosine, train
+from bookkit.results import study
 
 CORPUS, V = "multi30k-de-en", 4000
 COMMON = {"batch": 64, "smoothing": 0.1, "lr": 1e-3, "betas": [0.9, 0.98]}
 COMMON |= {"warmup": 0.05, "floor": 0.01}
 ATTENTION = "translator-attention"
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "translators.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "translators.json"
 KEPT, CHECKED = 50, 100  # sentences with alignments; test pairs that a test reads again
 LICENCE = (
     "CC BY-NC-SA 4.0, not the book's licence: learned from Multi30k (Elliott et al. 2016), which "

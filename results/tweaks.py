@@ -29,7 +29,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnbook import device, study
+from attnbook import device
 from attnbook.attention import MultiHeadAttention
 from attnbook.block import Block, PostNorm, PreNorm, Stack
 from attnbook.cache import KVCache
@@ -37,23 +37,19 @@ from attnbook.data import text
 from attnbook.device import Here
 from attnbook.efficient.latent import LatentAttention
 from attnbook.efficient.sparse import Sparse
-from attnbook.feedforward import (
-    MLP,
-    MixtureOfExperts,
-    SwiGLU,
-    active_parameters,
-    balance_loss,
-    expert_shares,
-)
-from attnbook.heads import watch
-from attnbook.initial import initialise, normal, tied, xavier
+from attnbook.experts import MixtureOfExperts, active_parameters, balance_loss, expert_shares
+from attnbook.feedforward import MLP, SwiGLU
+from attnbook.inside.watch import watch
+from attnbook.losses import parameters, token_loss
+from attnbook.masks import local
 from attnbook.norms import LayerNorm, QKNorm, RMSNorm
-from attnbook.patterns import local
 from attnbook.positions import Alibi, Rotary, Sinusoidal
 from attnbook.provenance import provenance, write
-from attnbook.study import Config
-from attnbook.train import NonFiniteLoss, cosine, parameters, token_loss, train
-from attnbook.transformer import Embed, LanguageModel
+from attnbook.train.loop import cosine, train
+from attnbook.train.run import NonFiniteLoss
+from attnbook.transformer import Embed, LanguageModel, Tied, initialise, normal, xavier
+from bookkit.results import study
+from bookkit.results.study import Config
 
 Parts = dict[str, Any]  # the choices of a variant, by name
 Runs = list[dict[str, Any]]  # what was stored of each run
@@ -147,8 +143,8 @@ def assemble(changes: Sequence[str], config: Config, V: int, hidden: int) -> Lan
     embed = Embed(V, width, positions, scale=1.0 if small else width**0.5)
     last = parts["norm"](width) if parts["wrap"] is PreNorm else None
     body = Stack([block() for _ in range(config["depth"])], last)
-    to_vocab = nn.Linear(width, V, bias=False) if small else tied(embed)
-    model = LanguageModel(embed, body, to_vocab)
+    lm_head = nn.Linear(width, V, bias=False) if small else Tied(embed)
+    model = LanguageModel(embed, body, lm_head)
     return initialise(model, normal) if small else initialise(model, xavier, width**-0.5)
 
 
