@@ -2,8 +2,8 @@
 
 import torch
 
-from attnbook.labs.draws import normal
-from attnbook.labs.question import Case, Option, Question
+from attnlabs.draws import normal
+from attnlabs.question import Case, Option, Question
 
 
 def rnn_step(wrong, x, h, W, U, b):

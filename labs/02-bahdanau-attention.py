@@ -4,8 +4,8 @@ import math
 
 import torch
 
-from attnbook.labs.draws import normal
-from attnbook.labs.question import Case, Option, Question
+from attnlabs.draws import normal
+from attnlabs.question import Case, Option, Question
 
 
 def small(numbers, *shape):

@@ -4,8 +4,8 @@ import math
 
 import torch
 
-from attnbook.labs.draws import look, normal, small
-from attnbook.labs.question import Case, Option, Question
+from attnlabs.draws import look, normal, small
+from attnlabs.question import Case, Option, Question
 
 
 def split_heads(wrong, x, H):

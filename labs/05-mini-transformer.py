@@ -5,8 +5,8 @@ import math
 import torch
 from torch.nn import functional as F
 
-from attnbook.labs.draws import normal, small, whole
-from attnbook.labs.question import Case, Option, Question
+from attnlabs.draws import normal, small, whole
+from attnlabs.question import Case, Option, Question
 
 
 def windows(wrong, ids, starts, length):

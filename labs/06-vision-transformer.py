@@ -5,8 +5,8 @@ import math
 import torch
 from torch.nn import functional as F
 
-from attnbook.labs.draws import normal, small
-from attnbook.labs.question import Case, Option, Question
+from attnlabs.draws import normal, small
+from attnlabs.question import Case, Option, Question
 
 
 def gains(numbers, *shape):

@@ -5,8 +5,8 @@ import math
 import torch
 from torch.nn import functional as F
 
-from attnbook.labs.draws import normal
-from attnbook.labs.question import Case, Option, Question
+from attnlabs.draws import distinct, normal
+from attnlabs.question import Case, Option, Question
 
 
 def rms_norm(wrong, x, gain, eps=1e-5):
@@ -249,8 +249,8 @@ def route(wrong, logits, active):
 
 def route_cases(numbers):
     return [
-        Case("two of five", (normal(numbers, 6, 5), 2), 2),
-        Case("three of four", (normal(numbers, 5, 4), 3)),
+        Case("two of five", (distinct(numbers, 6, 5), 2), 2),
+        Case("three of four", (distinct(numbers, 5, 4), 3)),
     ]
 
 

@@ -1,6 +1,6 @@
 """Lab 9: what each question is compared with, and the mistakes it knows (see labs/README.md).
 
-What ails a student's runs and what mends them is judged in `attnbook.labs.ward.verdict`.
+What ails a student's runs and what mends them is judged in `attnlabs.lab09.verdict`.
 """
 
 import math
@@ -8,8 +8,8 @@ import math
 import torch
 from torch.nn import functional as F
 
-from attnbook.labs.draws import normal, whole
-from attnbook.labs.question import Case, Option, Question
+from attnlabs.draws import normal, whole
+from attnlabs.question import Case, Option, Question
 
 
 def per_run(numbers):

@@ -1,13 +1,13 @@
 """Lab 10: what each question is compared with, and the mistakes it knows (see labs/README.md).
 
-What a student measures on the book's model is judged in `attnbook.labs.specimen`.
+What a student measures on the book's model is judged in `attnlabs.lab10`.
 """
 
 import torch
 from torch.nn import functional as F
 
-from attnbook.labs.draws import normal, whole
-from attnbook.labs.question import Case, Option, Question
+from attnlabs.draws import normal, whole
+from attnlabs.question import Case, Option, Question
 
 
 def head_scores(wrong, weights):

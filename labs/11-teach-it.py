@@ -3,8 +3,8 @@
 import torch
 from torch.nn import functional as F
 
-from attnbook.labs.draws import normal, whole
-from attnbook.labs.question import Case, Option, Question
+from attnlabs.draws import normal, whole
+from attnlabs.question import Case, Option, Question
 
 END = 1  # the token that ends what somebody says
 

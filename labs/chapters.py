@@ -7,8 +7,8 @@ import math
 
 import torch
 
-from attnbook.labs.draws import look, normal, small, whole
-from attnbook.labs.question import Case, Question
+from attnlabs.draws import look, normal, small, whole
+from attnlabs.question import Case, Question
 
 # Chapter 1
 
@@ -179,6 +179,20 @@ def left_cases(numbers):
     ]
 
 
+def window_cells(wrong, T, w):
+    triangle = w * (w - 1) // 2 if "no-diagonal" in wrong else w * (w + 1) // 2
+    if "no-start" in wrong:
+        return T * w
+    return triangle + (T if "twice" in wrong else T - w) * w
+
+
+def window_cases(numbers):
+    return [
+        Case("a window of 3", (whole(numbers, 5, 40, 12), 3)),
+        Case("a window of 5", (whole(numbers, 9, 90, 10), 5)),
+    ]
+
+
 # Chapter 5
 
 
@@ -204,6 +218,47 @@ def head_sum_cases(numbers):
     return [
         Case("two heads", (*one(1, 4, 6), 2)),
         Case("three heads", (*one(2, 3, 12), 3)),
+    ]
+
+
+def circuits(wrong, qkv_weight, out_weight, H):
+    C = out_weight.shape[0]
+    W_q, W_k, W_v = qkv_weight.view(3, H, C // H, C)
+    W_q, W_k = (W_k, W_q) if "order" in wrong else (W_q, W_k)
+    out_weight = out_weight.T if "transposed" in wrong else out_weight
+    W_o = out_weight.view(C, H, C // H).permute(1, 2, 0)
+    qk, ov = W_q.mT @ W_k, W_v.mT @ W_o
+    if "scaled" in wrong:
+        qk = qk / math.sqrt(C // H)
+    ov = ov.mT if "backwards" in wrong else ov
+    return (ov, qk) if "exchanged" in wrong else (qk, ov)
+
+
+def circuits_cases(numbers):
+    def one(C):
+        return normal(numbers, 3 * C, C), normal(numbers, C, C)
+
+    return [Case("two heads", (*one(6), 2)), Case("three heads", (*one(12), 3))]
+
+
+def grouped_heads(wrong, q, k, v):
+    share = q.shape[1] // k.shape[1]
+    widen = "repeat" if "interleaved" in wrong else "repeat_interleave"
+    k, v = (
+        part.repeat(1, share, 1, 1) if widen == "repeat" else part.repeat_interleave(share, 1)
+        for part in (k, v)
+    )
+    scores = q @ k.mT if "unscaled" in wrong else q @ k.mT / math.sqrt(q.shape[-1])
+    return scores.softmax(-2 if "axis" in wrong else -1) @ v
+
+
+def grouped_cases(numbers):
+    def one(B, H, G, T, D):
+        return normal(numbers, B, H, T, D), normal(numbers, B, G, T, D), normal(numbers, B, G, T, D)
+
+    return [
+        Case("four heads, two keys", one(1, 4, 2, 3, 4)),
+        Case("six heads, three keys", one(2, 6, 3, 4, 5)),
     ]
 
 
@@ -779,6 +834,27 @@ def group_advantage_cases(numbers):
     ]
 
 
+def clipped_gain(wrong, ratio, advantage, low, high):
+    top = low if "one-side" in wrong else high
+    held = ratio.clamp(1 - low, 1 + top)
+    if "no-low" in wrong:
+        held = ratio.clamp(max=1 + top)
+    if "no-min" in wrong:
+        return held * advantage
+    pick = torch.maximum if "max" in wrong else torch.minimum
+    return pick(ratio * advantage, held * advantage)
+
+
+def clipped_gain_cases(numbers):
+    ratio = torch.arange(0.1, 2.0, 0.05)
+    signs = torch.where(torch.arange(len(ratio)) % 2 == 0, 1.0, -1.0)
+    return [
+        Case("better answers", (ratio, torch.ones(len(ratio)), 0.2, 0.28)),
+        Case("worse answers", (ratio, -torch.ones(len(ratio)), 0.2, 0.28)),
+        Case("both", (ratio, 2 * signs, 0.1, 0.4)),
+    ]
+
+
 def one_of_k(wrong, n, c, k):
     if "back" in wrong:
         return 1 - (1 - c / n) ** k
@@ -839,6 +915,27 @@ def obs_update_cases(numbers):
         Case("the first of ten", (normal(numbers, 10), inputs(30, 10), 0, 1.0)),
         Case("the fourth of twelve", (normal(numbers, 12), inputs(40, 12), 3, -1.0)),
         Case("the seventh of eleven", (normal(numbers, 11), inputs(30, 11), 6, 0.0)),
+    ]
+
+
+def step_seconds(wrong, rows, length, weights, position, bandwidth):
+    cache = rows * length * position
+    if "one-cache" in wrong:
+        cache = length * position + 0 * rows
+    if "no-length" in wrong:
+        cache = rows * position
+    read = weights * rows if "weights-each" in wrong else weights
+    if "longest" in wrong:
+        return torch.maximum(cache, torch.full_like(cache, weights)) / bandwidth
+    return (read + cache) / bandwidth
+
+
+def step_seconds_cases(numbers):
+    rows = torch.arange(1.0, 40.0)
+    return [
+        Case("a short text", (rows, 1000.0, 1.2, 1e-4, 1.0)),
+        Case("a long text", (rows, 8000.0, 14.0, 1e-3, 2.0)),
+        Case("others", (rows, 64.0, 3.0, 0.01, 0.5)),
     ]
 
 
@@ -908,6 +1005,25 @@ def idle_share_cases(numbers):
         Case("4 stages", (4, torch.arange(1, 31))),
         Case("16 stages", (16, torch.arange(3, 90, 3))),
         Case("2 stages", (2, torch.arange(1, 40))),
+    ]
+
+
+def group_speed(wrong, sizes, neighbours, near, far):
+    cards = torch.full(sizes.shape, float(far if "one-card" in wrong else neighbours * far))
+    if "own" in wrong:
+        cards = (sizes * far).float()
+    if "no-limit" not in wrong:
+        cards = cards.clamp(max=near)
+    fits = sizes < neighbours if "strict" in wrong else sizes <= neighbours
+    return torch.where(fits & ("network" not in wrong), float(near), cards)
+
+
+def group_speed_cases(numbers):
+    sizes = torch.arange(1, 41)
+    return [
+        Case("eight in a machine", (sizes, 8, 450.0, 50.0)),
+        Case("more cards than NVLink", (sizes, 8, 300.0, 50.0)),
+        Case("two in a machine", (sizes, 2, 450.0, 50.0)),
     ]
 
 
@@ -1019,6 +1135,15 @@ QUESTIONS = {
             "right": "the padding is looked for on the right",
         },
     ),
+    "window_cells": Question(
+        window_cells,
+        window_cases,
+        {
+            "no-start": "the first rows see fewer than w tokens",
+            "no-diagonal": "each token sees itself, too",
+            "twice": "the first w rows are counted twice",
+        },
+    ),
     "head_sum": Question(
         head_sum,
         head_sum_cases,
@@ -1031,6 +1156,26 @@ QUESTIONS = {
             "interleaved": "a head gets every H-th channel instead of D neighbouring ones",
             "transposed": "the output matrix is used the wrong way round",
             "averaged": "divided by the number of heads; heads add up, they are not averaged",
+        },
+    ),
+    "circuits": Question(
+        circuits,
+        circuits_cases,
+        {
+            "order": "queries and keys exchanged",
+            "scaled": "QK has no √D in it; the scores divide by it",
+            "transposed": "the output matrix is used the wrong way round",
+            "backwards": "OV is transposed: a row y of the input comes first",
+            "exchanged": "QK comes first, then OV",
+        },
+    ),
+    "grouped_heads": Question(
+        grouped_heads,
+        grouped_cases,
+        {
+            "interleaved": "neighbouring query heads share a key head; here every G-th one does",
+            "unscaled": UNSCALED,
+            "axis": AXIS,
         },
     ),
     "memory_terms": Question(
@@ -1332,6 +1477,16 @@ QUESTIONS = {
             "no-least": "nothing is added to the standard deviation, and equals divide 0 by 0",
         },
     ),
+    "clipped_gain": Question(
+        clipped_gain,
+        clipped_gain_cases,
+        {
+            "one-side": "above 1 the ratio is held at 1 + high, below at 1 − low",
+            "no-low": "the ratio is held from below as well",
+            "no-min": "the smaller of the two products counts, not the held one always",
+            "max": "the smaller of the two products counts, not the larger",
+        },
+    ),
     "one_of_k": Question(
         one_of_k,
         one_of_k_cases,
@@ -1362,6 +1517,16 @@ QUESTIONS = {
             "sign": "the others move to the wrong side and make the error larger",
         },
     ),
+    "step_seconds": Question(
+        step_seconds,
+        step_seconds_cases,
+        {
+            "one-cache": "each row reads a cache of its own",
+            "no-length": "each row reads its whole cache, not one position of it",
+            "weights-each": "the weights are read once for all rows",
+            "longest": "weights and caches are read one after the other: add them",
+        },
+    ),
     "pages_used": Question(
         pages_used,
         pages_used_cases,
@@ -1390,6 +1555,17 @@ QUESTIONS = {
             "of-work": "the share is of all time, not of the time of work",
             "too-few": "all stages together take micro + stages − 1 slots",
             "busy": "this is the share of work; the share of waiting is asked for",
+        },
+    ),
+    "group_speed": Question(
+        group_speed,
+        group_speed_cases,
+        {
+            "one-card": "all cards of the group in a machine work for it, not one of them",
+            "own": "only the GPUs in one machine leave it together, not the whole group",
+            "no-limit": "no GPU sends faster than NVLink, however many cards there are",
+            "strict": "a group that just fits into a machine uses NVLink as well",
+            "network": "a group inside one machine uses NVLink",
         },
     ),
     "zig_zag_positions": Question(

@@ -1,0 +1,84 @@
+"""What is handed in instead of a notebook: scripts and zips are read, the rest is told plainly."""
+
+import io
+import json
+import re
+import zipfile
+from collections.abc import Sequence
+
+ITSELF = (
+    "hand in the notebook itself, the file that ends in .ipynb (in Colab: File, Download, "
+    "Download .ipynb)"
+)
+MOST = 20  # files of one zip
+KINDS = {
+    rb"%PDF": "it is a PDF",
+    rb"\x89PNG|\xff\xd8\xff|GIF8": "it is a picture",
+    rb"PK\x03\x04(?=.*(word/|content\.xml))": "it is a document of a word processor",
+    rb"PK": f"it is a zip without a notebook in it, or with more than {MOST}",
+    rb"Rar!|7z\xbc\xaf": "it is an archive that is no zip",
+    rb"\s*<": "it is a web page",
+    rb"\s*\{": "it is a notebook that is damaged, of which a part is missing perhaps",
+}
+
+
+def for_the_sandbox(file: str, raw: bytes) -> bytes:
+    """A notebook as it is; a script as JSON that says that it is one."""
+    if not file.lower().endswith(".py"):
+        return raw
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = raw.decode("latin-1")
+    return json.dumps({"script": text}).encode()
+
+
+def why_none(raw: bytes) -> str:
+    """Why a file cannot be graded, in words that a student understands."""
+    for pattern, words in KINDS.items():
+        if re.match(pattern, raw[:100_000], re.DOTALL):
+            return f"{words}; {ITSELF}."
+    return f"it is not a notebook; {ITSELF}."
+
+
+def inside(
+    raw: bytes, ignored: re.Pattern[str], largest: int, deeper: bool = True
+) -> Sequence[tuple[str, bytes]]:
+    """The notebooks in a zip by their names, or the scripts if it has no notebook.
+
+    `deeper`: if it has neither, those of zips in it.
+    """
+    if not raw.startswith(b"PK\x03\x04"):
+        return []
+    try:
+        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+            return notebooks(archive, ignored, largest, deeper)
+    except Exception:  # a password, a damaged file: zipfile and what unpacks have many errors
+        return []
+
+
+def notebooks(
+    archive: zipfile.ZipFile, ignored: re.Pattern[str], largest: int, deeper: bool
+) -> Sequence[tuple[str, bytes]]:
+    """What `inside` finds in an open zip."""
+    names = [name for name in archive.namelist() if not ignored.search(name)]
+    for suffix in (".ipynb", ".py"):
+        wanted = [name for name in names if name.lower().endswith(suffix)]
+        if wanted:
+            few = wanted if len(wanted) <= MOST else []  # none is left out unsaid
+            return [(name, read(archive, name, largest)) for name in few]
+    found: list[tuple[str, bytes]] = []
+    for name in [name for name in names if deeper and name.lower().endswith(".zip")][:MOST]:
+        if len(found) <= MOST:
+            own = inside(read(archive, name, largest), ignored, largest, deeper=False)
+            found += [(f"{name}/{file}", content) for file, content in own]
+    return found if len(found) <= MOST else []
+
+
+def read(archive: zipfile.ZipFile, name: str, largest: int) -> bytes:
+    """No more than a submission may have, whatever the archive says of its size."""
+    with archive.open(name) as file:
+        content = file.read(largest + 1)
+    if len(content) > largest:
+        raise ValueError("too large")
+    return content

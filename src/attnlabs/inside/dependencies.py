@@ -1,0 +1,125 @@
+"""Which names a statement of a notebook gives a meaning to, changes, and uses."""
+
+import ast
+import re
+import symtable
+from collections.abc import Collection, Iterable, Iterator
+from functools import lru_cache
+
+# What a call of a module's function leaves otherwise: `torch.manual_seed(0)`, `np.seterr(…)`
+SETTING = re.compile(r"seed|^set|^use_|^enable|^disable|^register|filter$|filterwarnings$")
+DEFINES = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+@lru_cache(maxsize=1 << 16)  # asked for each function of a notebook
+def binds(statement: ast.AST) -> frozenset[str]:
+    """Names that a statement gives a meaning to, at the top level of the notebook."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return frozenset({statement.name})
+    names = set()
+    for node in walk(statement):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            names.add(node.id)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+    return frozenset(names)
+
+
+def touches(statement: ast.AST, modules: Collection[str] = ()) -> set[str]:
+    """`binds`, and names whose object it changes: `table["a"] = 1`, `table.append(1)`.
+
+    A call of a function out of `modules` is no change of the module, unless it sets something, as
+    `torch.manual_seed(0)` does; of its arguments it changes what `random.shuffle(words)` does.
+    """
+    names = set(binds(statement))
+    if isinstance(statement, DEFINES):
+        return names | sets(statement)
+    for node in walk(statement):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            owner, what = base(node.func), node.func.attr
+            names |= {owner} if owner not in modules or SETTING.search(what) else set()
+            if owner in modules and (what.endswith("_") or what == "shuffle"):
+                names |= {base(argument) for argument in node.args}
+        elif isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            names |= {base(node)}
+    return names - {""}
+
+
+def imported(statements: Iterable[ast.AST]) -> set[str]:
+    """Names that imports give: of modules, and of what is in them."""
+    nodes = [node for statement in statements for node in walk(statement)]
+    imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+    return set().union(*map(binds, imports))
+
+
+def sets(function: ast.AST) -> set[str]:
+    """Names that a function sets outside of itself, by `global`."""
+    found = [node.names for node in ast.walk(function) if isinstance(node, ast.Global)]
+    return set().union(*found)
+
+
+def called(statement: ast.AST) -> set[str]:
+    """Names of functions that run when the statement does."""
+    calls = [node for node in walk(statement) if isinstance(node, ast.Call)]
+    return {getattr(call.func, "id", "") for call in calls}
+
+
+def walk(statement: ast.AST) -> Iterator[ast.AST]:
+    """A statement and all that is in it, but for the inside of functions and classes."""
+    waiting = [statement]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for child in ast.iter_child_nodes(node):
+            if not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda):
+                waiting.append(child)
+
+
+def base(node: ast.AST) -> str:
+    """The name that `a.b[0].c` begins with, or ""."""
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def uses(statement: ast.AST) -> set[str]:
+    """Names of the notebook that a statement uses; what a function has for itself is none."""
+    try:
+        table = symtable.symtable(ast.unparse(statement), "notebook", "exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+    names = {symbol.get_name() for symbol in table.get_symbols()}
+    waiting = list(table.get_children())
+    while waiting:
+        inner = waiting.pop()
+        names |= {symbol.get_name() for symbol in inner.get_symbols() if symbol.is_global()}
+        waiting += inner.get_children()
+    return names
+
+
+def reached(statements: Iterable[ast.AST], name: str) -> set[str]:
+    """What the function `name` stands on, by names; only definitions say so, and not what was
+    tried out besides."""
+    by_name: dict[str, list[ast.AST]] = {}
+    for statement in statements:
+        if isinstance(statement, DEFINES | ast.Assign | ast.AnnAssign):
+            for bound in binds(statement):
+                by_name.setdefault(bound, []).append(statement)
+    found, waiting = {name}, [name]
+    while waiting:
+        about = by_name.get(waiting.pop(), [])
+        definitions = [statement for statement in about if isinstance(statement, DEFINES)]
+        new = set().union(*map(uses, definitions or about)) - found
+        found |= new
+        waiting += new
+    return found - {name}
+
+
+def mentions(statements: Iterable[ast.AST]) -> set[str]:
+    """Names that the statements take out of a module or object, as softmax in `F.softmax`."""
+    nodes = [node for statement in statements for node in ast.walk(statement)]
+    imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+    names = {alias.name for node in imports for alias in node.names}
+    return names | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
