@@ -74,19 +74,9 @@ def keep_plain_text() -> None:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
+    import pipeline  # names this module, too
+
     keep_plain_text()
     app.add_role("colab", Colab())
-    app.setup_extension("module_reference")
-    app.setup_extension("your_run")
-    app.setup_extension("models_table")
-    app.setup_extension("cell_folds")
-    app.setup_extension("boxes")
-    app.setup_extension("opening")
-    app.setup_extension("measured_numbers")
-    app.setup_extension("page_html")
-    app.setup_extension("light_pictures")
-    app.setup_extension("used_styles")
-    app.setup_extension("find")
-    app.setup_extension("writer")
-    app.connect("build-finished", copy_mathjax)
+    pipeline.connect(app)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

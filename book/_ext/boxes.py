@@ -7,11 +7,15 @@
     - two different vectors
     :::
 
-A list at its end becomes radio buttons. The code cells with the tag `answer` and the boxes `answer`
-that follow directly are moved into the box, under "Compare". JupyterLab and Colab show the text of
-such a directive as it is: so each begins with a bold word, which here becomes the box's title.
+A list at its end becomes radio buttons. A comment `<!-- right: 2 -->` at the head of the answer,
+which no reader of the notebook sees, says which of them it is, and the page says so to whoever has
+chosen; without it the page only remembers. The code cells with the tag `answer` and the boxes
+`answer` that follow directly are moved into the box, under "Compare". JupyterLab and Colab show
+the text of such a directive as it is: so each begins with a bold word, which here becomes the
+box's title.
 """
 
+import re
 from typing import Any, ClassVar
 
 from cell_folds import fold, summary
@@ -20,6 +24,8 @@ from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective, SphinxTranslator
+
+RIGHT = re.compile(r"\s*<!--\s*right:\s*(\d+)\s*-->\s*")
 
 
 class box(nodes.General, nodes.Element):
@@ -161,6 +167,19 @@ def take_answer(node: nodes.Element) -> None:
         answer += each
     if len(answer.children) > 1:
         node += answer
+    mark_right(node, answer)
+
+
+def mark_right(node: nodes.Element, answer: nodes.Element) -> None:
+    """Mark the choice that the answer's comment says is right."""
+    said = [(raw, RIGHT.fullmatch(raw.astext())) for raw in answer.findall(nodes.raw)]
+    found = [(raw, int(match[1])) for raw, match in said if match]
+    offered = list(node.findall(choice))
+    for raw, number in found:
+        if len(found) > 1 or not 1 <= number <= len(offered):
+            raise ExtensionError(f"{place(node)}: right is one of {len(offered)}, not {number}")
+        offered[number - 1]["right"] = True
+        raw.parent.remove(raw)
 
 
 def is_answer(node: nodes.Element) -> bool:
@@ -201,8 +220,8 @@ def depart_choices(self: SphinxTranslator, node: nodes.Element) -> None:
 
 
 def visit_choice(self: SphinxTranslator, node: nodes.Element) -> None:
-    name = node.parent["name"]
-    self.body.append(f'<label><input type="radio" name="{name}"/><span>')
+    name, right = node.parent["name"], ' data-right=""' if node.get("right") else ""
+    self.body.append(f'<label{right}><input type="radio" name="{name}"/><span>')
 
 
 def depart_choice(self: SphinxTranslator, node: nodes.Element) -> None:
@@ -220,5 +239,4 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_node(choices, html=(visit_choices, depart_choices))
     app.add_node(choice, html=(visit_choice, depart_choice))
     app.add_node(shortly)
-    app.connect("doctree-read", gather, priority=400)
     return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": 1}

@@ -181,5 +181,4 @@ def setup(app: Sphinx) -> dict[str, Any]:
     exercise = visit_exercise, depart_exercise_enumerable_node
     app.add_node(exercise_node, override=True, html=exercise)
     app.add_node(exercise_enumerable_node, override=True, html=exercise)
-    app.connect("doctree-read", prepare)
     return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": 1}

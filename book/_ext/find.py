@@ -8,14 +8,6 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 
 HERE = Path(__file__).parent
-PARTS = (
-    "topic_index",
-    "section_search",
-    "glossary_links",
-    "front_door",
-    "page_meta",
-    "speaker_notes",
-)
 TEMPLATES = "book/_templates"
 
 
@@ -36,10 +28,6 @@ def copy_scripts(app: Sphinx, error: Exception | None) -> None:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
-    for part in PARTS:
-        app.setup_extension(part)
     app.add_css_file("find.css")
     app.add_js_file("find.js", loading_method="defer")
-    app.connect("config-inited", use_templates)
-    app.connect("build-finished", copy_scripts)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -4,12 +4,15 @@
     01-recurrent-networks: How does a network read a sequence, and why does it forget?
     ```
 
-is the map and the table of the chapters; the question of a chapter's own opening comes first.
+is the map of the chapters, each with its picture, small, and its question; the question of a
+chapter's own opening comes first.
 `{explorable} 03-queries-keys-values` shows the first explorable of a notebook, as it is stored
-there. All counts are made when the site is built.
+there, `{explorable} 02-bahdanau-attention machines` the one of that kind. All counts are made when
+the site is built.
 """
 
 import ast
+import io
 import json
 import re
 from collections.abc import Iterator
@@ -18,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
-from glyphs import glyph
+from PIL import Image, ImageChops
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
@@ -28,6 +31,9 @@ from topic_index import CHAPTER, in_order
 ROOT = Path(__file__).parents[2]
 EXPLORABLE = re.compile(r"<attn-[a-z-]+")
 FIRST_READING = 7  # chapters
+CARDS, BESIDE = ROOT / "book/_static/cards", (490, 40, 1190, 620)  # of a card: where its picture is
+SMALL = (400, 240)  # twice as fine as it is shown
+PHOTO = ("08",)  # a chapter whose picture is a photograph
 
 
 class late(nodes.General, nodes.Element):
@@ -35,17 +41,19 @@ class late(nodes.General, nodes.Element):
 
 
 class StoredExplorable(SphinxDirective):
-    """{explorable} notebook: its first one."""
+    """{explorable} notebook: its first one, or the first of the kind that is named behind it."""
 
     required_arguments = 1
+    optional_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         path = ROOT / f"book/{self.arguments[0]}.ipynb"
         self.env.note_dependency(str(path))
+        kind = self.arguments[1] if len(self.arguments) > 1 else ""
         for html in stored_html(path):
-            if EXPLORABLE.search(html):
+            if f"<attn-{kind}" in html if kind else EXPLORABLE.search(html):
                 return [nodes.raw("", f'<div class="front-explorable">{html}</div>', format="html")]
-        raise self.error(f"{path.name} has no explorable")
+        raise self.error(f"{path.name} has no explorable {kind}")
 
 
 def stored_html(path: Path) -> Iterator[str]:
@@ -91,26 +99,52 @@ def minutes(env: BuildEnvironment, page: str) -> int:
     return env.metadata[page].get("minutes", 0)
 
 
-def map_and_table(app: Sphinx, page: str, node: nodes.Element) -> str:
-    """A stop for each chapter, then the questions."""
-    env, stops, rows = app.env, [], []
+def chapter_map(app: Sphinx, page: str, node: nodes.Element) -> str:
+    """For each chapter its picture, its question, its name and the minutes to read it."""
+    env, stops = app.env, []
     if list(node["questions"]) != chapters(env):
         raise ExtensionError(f"{page}: the chapters are {chapters(env)}")
+    up = "../" * page.count("/")
     for chapter, question in node["questions"].items():
         question = env.metadata[chapter].get("question", question)
         link, at = app.builder.get_relative_uri(page, chapter), chapter_number(env, chapter)
-        picture, name = glyph(chapter[5:7]), escape(title(env, chapter))
-        stops.append(f'<li><a href="{link}">{picture}<span><b>{at}</b> {name}</span></a></li>')
-        rows.append(
-            f'<tr><td>{at}</td><td><a href="{link}">{escape(question)}</a></td>'
-            f"<td>{name}</td><td>{minutes(env, chapter)} min</td></tr>"
+        name = Path(chapter).name
+        picture = ""
+        if (CARDS / f"{name}.png").exists():
+            width, height = Image.open(io.BytesIO(miniature(name))).size
+            look = ' class="photo"' if name[:2] in PHOTO else ""
+            picture = (
+                f'<img src="{up}_static/miniatures/{name}.webp" alt="" loading="lazy"{look} '
+                f'width="{width // 2}" height="{height // 2}"/>'
+            )
+        stops.append(
+            f'<li><a href="{link}"><span class="frame">{picture}</span>'
+            f"<b>{at} {escape(title(env, chapter))}</b><span>{escape(question)}</span>"
+            f"<small>{minutes(env, chapter)} min</small></a></li>"
         )
-    head = "<tr><th>no.</th><th>question</th><th>chapter</th><th>to read</th></tr>"
-    return (
-        f'<nav class="stops" aria-label="Chapters"><ol>{"".join(stops)}</ol></nav>'
-        f'<div class="pst-scrollable-table-container"><table class="table chapters">'
-        f"<thead>{head}</thead><tbody>{''.join(rows)}</tbody></table></div>"
-    )
+    return f'<nav class="stops" aria-label="Chapters"><ol>{"".join(stops)}</ol></nav>'
+
+
+def miniature(name: str) -> bytes:
+    """A chapter's first picture, from its card, without the white around it, as WebP."""
+    picture = Image.open(CARDS / f"{name}.png").convert("RGB").crop(BESIDE)
+    white = Image.new("RGB", picture.size, "white")
+    picture = picture.crop(ImageChops.difference(picture, white).getbbox())
+    picture.thumbnail(SMALL, Image.Resampling.LANCZOS)
+    out = io.BytesIO()
+    picture.save(out, "WEBP", quality=60, method=6)
+    return out.getvalue()
+
+
+def write_miniatures(app: Sphinx, error: Exception | None) -> None:
+    """The pictures of the map, beside the site's other files."""
+    if error is None and app.builder.format == "html":
+        folder = Path(app.outdir) / "_static/miniatures"
+        folder.mkdir(parents=True, exist_ok=True)
+        for chapter in chapters(app.env):
+            if (CARDS / f"{Path(chapter).name}.png").exists():
+                name = Path(chapter).name
+                (folder / f"{name}.webp").write_bytes(miniature(name))
 
 
 def buttons(app: Sphinx, page: str, node: nodes.Element) -> str:
@@ -156,32 +190,33 @@ def proof(app: Sphinx, page: str, node: nodes.Element) -> str:
     found = {name: f"{value:,}" for name, value in counts().items()}
     uri = lambda other: app.builder.get_relative_uri(page, other)  # noqa: E731
     numbers = f'<a href="{uri("book/your-run")}">the numbers to expect</a>'
-    beside = f'<a href="{uri("book/conventions")}">side by side</a>'
     said = [
         (f"{found['cells']} cells", "run again by the tests; every printed number is compared"),
         (f"{found['tests']} tests", "of the module, each a claim about what it does"),
         (f"{found['runs']} stored runs", f"with command, seeds and machine: {numbers}"),
-        ("Conventions", f"of paper, PyTorch and this book {beside}, each of them run"),
-        ("Offline", "no page asks another host for anything: save the folder, read on a train"),
     ]  # fmt: skip
     items = "".join(f"<li><b>{head}</b> {words}</li>" for head, words in said)
     return f'<ul class="proof">{items}</ul>'
 
 
 def roads(app: Sphinx, page: str, node: nodes.Element) -> str:
-    """The first reading, with its hours."""
+    """The first reading, with its hours, and those of its exercises."""
     env = app.env
     road = chapters(env)[:FIRST_READING]
     hours = sum(minutes(env, chapter) for chapter in road) / 60
+    more = sum(env.metadata[chapter].get("exercise_minutes", 0) for chapter in road) / 60
     links = " → ".join(
         f'<a href="{app.builder.get_relative_uri(page, chapter)}" '
         f'title="{escape(title(env, chapter))}">{chapter_number(env, chapter)}</a>'
         for chapter in road
     )
-    return f'<p class="road-first">First reading ({max(1, round(hours))} h): {links}</p>'
+    return (
+        f'<p class="road-first">First reading ({max(1, round(hours))} h to read, '
+        f"{round(more)} h more with every exercise): {links}</p>"
+    )
 
 
-MAKERS = {"chapters": map_and_table, "front-buttons": buttons, "proof": proof, "roads": roads}
+MAKERS = {"chapters": chapter_map, "front-buttons": buttons, "proof": proof, "roads": roads}
 
 
 def fill(app: Sphinx, doctree: nodes.document, page: str) -> None:
@@ -201,6 +236,4 @@ def setup(app: Sphinx) -> dict[str, Any]:
     for name in MAKERS:
         app.add_directive(name, Late)
     app.add_node(late)
-    app.connect("doctree-resolved", fill)
-    app.connect("env-updated", again)
     return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": 1}

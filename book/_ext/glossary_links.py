@@ -148,10 +148,4 @@ def write(app: Sphinx, error: Exception | None) -> None:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
-    app.connect("doctree-read", collect, priority=900)
-    app.connect("doctree-resolved", lead)
-    app.connect("env-purge-doc", purge)
-    app.connect("env-merge-info", merge)
-    app.connect("env-updated", again)
-    app.connect("build-finished", write)
     return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": 1}

@@ -67,6 +67,4 @@ def tidy(app: Sphinx, error: Exception | None) -> None:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
-    app.connect("html-page-context", convert, priority=950)  # when they have their sizes
-    app.connect("build-finished", tidy)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -47,6 +47,7 @@ def row(model: dict[str, Any]) -> str:
     cells: Cells = model["cells"]
     has = " ".join(str(n) for n, there in enumerate(PARTS.values()) if there(cells))
     about = "settings of this checkpoint" if model["settings"] else "the defaults of its code"
+    about = f"released: {model['released']}" if model.get("released") else about
     head = f'<th scope="row">{escape(model["name"])}<small>{about}</small></th>'
     rest = "".join(cell(**each) for each in cells.values())
     month = cell(model["month"], "as announced; not in the code")

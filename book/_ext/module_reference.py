@@ -31,6 +31,7 @@ from sphinx.util.docutils import SphinxDirective
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = Function | ast.ClassDef
 SOURCE = Path(__file__).parents[2] / "src"
+PACKAGES = ("attnbook", "bookkit", "attnlabs")
 DEFINITIONS = ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef
 LONG = ast.Starred, ast.JoinedStr, ast.comprehension, ast.Lambda
 MARKS = {"classmethod", "staticmethod"}
@@ -47,7 +48,10 @@ class Module:
         self.definitions = [node for node in self.tree.body if is_documented(node)]
         self.names = {node.name: f"{name}.{node.name}" for node in self.definitions}
         for node in self.tree.body:
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("attnbook"):
+            if (
+                isinstance(node, ast.ImportFrom)
+                and (node.module or "").partition(".")[0] in PACKAGES
+            ):
                 for alias in node.names:
                     self.names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
 
@@ -72,7 +76,7 @@ def read(name: str) -> Module:
 
 def modules() -> Iterator[str]:
     """The names of all modules that hold something."""
-    for path in sorted(SOURCE.glob("attnbook/**/*.py")):
+    for path in sorted(p for name in PACKAGES for p in SOURCE.glob(f"{name}/**/*.py")):
         if path.name == "__main__.py" or not path.stat().st_size:
             continue
         parts = path.relative_to(SOURCE).with_suffix("").parts
@@ -314,7 +318,9 @@ def link_listings(app: Sphinx, doctree: nodes.document) -> None:
     """The full name above a listing made by `show` becomes a link to its entry."""
     for strong in list(doctree.findall(nodes.strong)):
         name = strong.astext()
-        if strong.parent.astext() == name and re.fullmatch(r"attnbook(\.\w+)+", name):
+        if strong.parent.astext() == name and re.fullmatch(
+            r"(attnbook|bookkit|attnlabs)(\.\w+)+", name
+        ):
             strong.replace_self(nodes.strong("", "", link(name, *strong.children)))
 
 
@@ -338,11 +344,8 @@ def forget(*_: object) -> None:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
-    app.connect("builder-inited", forget)
     app.add_directive("module-entries", ModuleEntries)
     app.add_directive("module-list", ModuleList)
-    app.connect("doctree-read", link_listings)
-    app.connect("html-page-context", lines_without_list)
     # What was read before this file changed is read again.
     version = zlib.crc32(Path(__file__).read_bytes())
     return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": version}

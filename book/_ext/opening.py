@@ -19,11 +19,12 @@ notebook gets its buttons, too, under its title. `env.metadata[page]` keeps ques
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any, ClassVar
 
 from boxes import said
-from cell_folds import fold
+from cell_folds import MINUTES, fold
 from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
@@ -33,6 +34,7 @@ from sphinx.util.docutils import SphinxDirective, SphinxTranslator
 from sphinx.writers.html5 import HTML5Translator
 from sphinx_exercise.nodes import is_extension_node
 
+PLOT_ID = re.compile(r"\b([dp][0-9a-f]{8}[a-z]\w*)")
 ROOT = Path(__file__).parents[2]
 WORDS_A_MINUTE, SECONDS_A_FIGURE, SECONDS_AN_EXPLORABLE = 220, 20, 40
 
@@ -108,6 +110,7 @@ def arrange(app: Sphinx, doctree: nodes.document) -> None:
         place_picture(first)
         app.env.metadata[name]["seconds"] = run_seconds(app, path)
     app.env.metadata[name]["minutes"] = minutes(doctree)
+    app.env.metadata[name]["exercise_minutes"] = exercise_minutes(doctree)
 
 
 def place_picture(first: nodes.Element) -> None:
@@ -134,6 +137,12 @@ def run_seconds(app: Sphinx, path: Path) -> float | None:
         return None
     app.env.note_dependency(str(found))
     return json.loads(found.read_text("utf-8"))["cpu_seconds"]
+
+
+def exercise_minutes(doctree: nodes.document) -> int:
+    """What the page's exercises say that they take, together: their classes `minutes-15`."""
+    said = [name for node in doctree.findall(nodes.Element) for name in node.get("classes", [])]
+    return sum(int(found[1]) for found in map(MINUTES.match, said) if found)
 
 
 def minutes(doctree: nodes.document) -> int:
@@ -168,6 +177,12 @@ class RepeatPicture(SphinxPostTransform):
                 continue
             figures = [f for f in self.document.findall(nodes.figure) if place["of"] in f["ids"]]
             images = [image for figure in figures for image in figure.findall(nodes.image)]
+            drawn = [raw for figure in figures for raw in figure.findall(nodes.raw)]
+            drawn = [raw for raw in drawn if '<div class="drawing' in raw.astext()]
+            if drawn and not images:  # a plot or a drawing: the same with ids of its own
+                again = PLOT_ID.sub(r"\1again", drawn[0].astext())
+                place += nodes.container("", nodes.raw("", again, format="html"))
+                continue
             if not images:
                 name = self.env.docname
                 raise ExtensionError(
@@ -242,6 +257,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_node(picture, html=(visit_div, depart_div))
     app.add_node(facts, html=(visit_facts, depart_facts))
     app.add_node(buttons, html=(visit_buttons, nothing))
-    app.connect("doctree-read", arrange, priority=600)
     app.add_post_transform(RepeatPicture)
     return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": 1}

@@ -14,6 +14,7 @@ from sphinx.domains.std import StandardDomain
 
 DOTS_A_PIXEL = 128  # a figure of 128 dots per inch is shown as it is, one of 256 at half its size
 # So docutils writes a size that is stored with an output: no style sheet could scale its height.
+DEEPER = re.compile(r"(>\s*(?:[\d.]+\s)?)Deeper: (\w)")  # a title in the bar at the left
 FIXED = re.compile(r' style="width: (\d+)px; height: (\d+)px;"')
 IMAGE = re.compile(r'<img\b[^>]*?\bsrc="([^"]+\.png)"[^>]*?>')
 
@@ -165,6 +166,23 @@ def neighbours(
         )
 
 
+def shorter_bar(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
+    """In the bar at the left the indent says what is deeper: the word is left out there."""
+    make = context.get("generate_toctree_html")
+    if make is None:
+        return
+
+    def shorter(kind: str, *given: Any, **named: Any) -> Any:
+        found = make(kind, *given, **named)
+        if kind != "sidebar":
+            return found
+        return DEEPER.sub(lambda part: part[1] + part[2].upper(), str(found))
+
+    context["generate_toctree_html"] = shorter
+
+
 def said_once(title: str) -> str:
     """A title without its "Deeper: ", for a list that is headed so."""
     return re.sub(r"\bDeeper: (\w)", lambda found: found[1].upper(), title, count=1)
@@ -202,10 +220,4 @@ def write_moved(app: Sphinx, error: Exception | None) -> None:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
-    app.connect("html-page-context", header, priority=900)
-    app.connect("html-page-context", scripts, priority=900)
-    app.connect("html-page-context", once, priority=900)
-    app.connect("html-page-context", sized_images, priority=900)
-    app.connect("html-page-context", neighbours, priority=900)
-    app.connect("build-finished", write_moved)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

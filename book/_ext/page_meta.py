@@ -206,8 +206,4 @@ def write(app: Sphinx, error: Exception | None) -> None:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
-    app.connect("doctree-resolved", own_links)
-    app.connect("html-page-context", tags)
-    app.connect("html-page-context", cite, priority=950)
-    app.connect("build-finished", write)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

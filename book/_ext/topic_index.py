@@ -5,7 +5,7 @@
 
 A comment below a heading, which no reader of the notebook sees, names the terms of its section,
 separated by semicolons. Sphinx's own `{index}` does the same, in the open. The page `genindex`
-lists them by topic and from A to Z, then the Chinese terms and the names of the module; the
+lists them by topic and from A to Z, then the Chinese terms; the
 search (`section_search`) and the glossary (`glossary_links`) rely on them.
 """
 
@@ -20,7 +20,6 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.domains.index import IndexDomain
-from sphinx.domains.python import PythonDomain
 from sphinx.domains.std import StandardDomain
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
@@ -29,6 +28,7 @@ from sphinx.transforms import SphinxTransform
 COMMENT = re.compile(r"\s*<!--\s*index:\s*(.*?)\s*-->\s*", re.DOTALL)
 CHAPTER = re.compile(r"book/(\d\d)-")
 GLOSSARY = "book/glossary"
+REFERENCE = "book/reference"
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
 
 
@@ -184,7 +184,13 @@ def glossary_terms(env: BuildEnvironment) -> dict[str, str]:
     return {name: found[1] for (kind, name), found in objects if kind == "term"}
 
 
-def listed(app: Sphinx, found: Any) -> str:
+def short(page: str, title: str) -> str:
+    """How a place without a number is called: those below a chapter by its number."""
+    chapter = CHAPTER.match(page)
+    return f"{int(chapter[1])} deeper" if chapter else title
+
+
+def listed(app: Sphinx, found: Any, titles: bool = False) -> str:
     """A list of terms; behind each the numbers of the sections, which are links."""
     lines = []
     for term, places in found:
@@ -195,17 +201,11 @@ def listed(app: Sphinx, found: Any) -> str:
                 shown, title = "glossary", f"Glossary: {term}"
             else:
                 title = headings(app.env, page).get(target) or app.env.titles[page].astext()
-                shown = number(app.env, page, target) or title
-            links.append(f'<a href="{escape(uri)}" title="{escape(title)}">{escape(shown)}</a>')
+                shown = number(app.env, page, target) or short(page, title)
+            about = f' title="{escape(title)}"' if titles and title != shown else ""
+            links.append(f'<a href="{escape(uri)}"{about}>{escape(shown)}</a>')
         lines.append(f"<li>{escape(term)} {', '.join(links)}</li>")
     return f'<ul class="terms">{"".join(lines)}</ul>'
-
-
-def module_names(env: BuildEnvironment) -> list[tuple[str, Any]]:
-    """[(name, (page, anchor))] of what the module's reference explains."""
-    objects = cast(PythonDomain, env.get_domain("py")).objects.items()
-    pages = ((name, found.docname, found.node_id) for name, found in objects)
-    return sorted(((name, (page, node)) for name, page, node in pages), key=lambda n: n[0].lower())
 
 
 def build(app: Sphinx) -> str:
@@ -222,7 +222,7 @@ def build(app: Sphinx) -> str:
             alphabet[letter(term)][term].append((GLOSSARY, target))
     letters = sorted(alphabet)
     jump = [f'<a href="#{anchor_of(each)}">{each}</a>' for each in letters]
-    jump += ['<a href="#chinese" lang="zh-Hans">中文</a>', '<a href="#names">module</a>']
+    jump += ['<a href="#chinese" lang="zh-Hans">中文</a>']
     parts = [
         '<section id="index"><h1>Index</h1>',
         "<p>Terms of the field, and the sections where they are taught: by topic, then from "
@@ -231,18 +231,18 @@ def build(app: Sphinx) -> str:
         '<section id="topics"><h2>By topic</h2>',
     ]
     for title, found in by_topic(env):
-        parts.append(f"<h3>{escape(title)}</h3>{listed(app, found.items())}")
+        parts.append(f"<h3>{escape(title)}</h3>{listed(app, found.items(), titles=True)}")
     parts.append('</section><section id="a-to-z"><h2>A to Z</h2>')
     for each in letters:
         found = sorted(alphabet[each].items(), key=lambda item: sort_key(item[0]))
         parts.append(f'<h3 id="{anchor_of(each)}">{each}</h3>{listed(app, found)}')
     parts.append('</section><section id="chinese"><h2>Chinese terms</h2>')
     parts.append(f'<div lang="zh-Hans">{listed(app, sorted(chinese.items()))}</div>')
-    parts.append('</section><section id="names"><h2>Names of the module</h2><ul class="terms">')
-    for name, (page, node) in module_names(env):
-        uri = app.builder.get_relative_uri("genindex", page) + f"#{node}"
-        parts.append(f'<li><a href="{uri}"><code>{escape(name)}</code></a></li>')
-    parts.append("</ul></section></section>")
+    module = app.builder.get_relative_uri("genindex", REFERENCE)
+    parts.append(
+        f'</section><p>The names of the module are in its <a href="{module}">reference</a>, '
+        "and the search finds each of them.</p></section>"
+    )
     return "\n".join(parts)
 
 
@@ -265,8 +265,4 @@ def page(
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.add_transform(IndexComments)
-    app.connect("doctree-read", remember)
-    app.connect("env-purge-doc", forget)
-    app.connect("env-merge-info", merge)
-    app.connect("html-page-context", page, priority=400)
     return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": 1}

@@ -117,6 +117,4 @@ def write(app: Sphinx, error: Exception | None) -> None:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
-    app.connect("builder-inited", begin)
-    app.connect("build-finished", write, priority=900)  # 404.html has been written
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -4,7 +4,7 @@
     What to say where there is no script: JupyterLab, Colab, paper.
     :::
 
-The argument is how the text begins. `scripts/writer.js` computes; the weights become one script,
+The argument is how the text begins. `scripts/model.js` computes; the weights become one script,
 `_static/find/book-lm.js`, because a page on a disk may load a script and nothing else.
 """
 
@@ -22,6 +22,11 @@ from sphinx.util.docutils import SphinxDirective, SphinxTranslator
 
 FOLDER = Path(__file__).parents[2] / "src/attnbook/weights/book-lm"
 TO = "_static/find/book-lm.js"
+# How it goes on, for readers who have not loaded it: always the likeliest token. A test compares.
+FIRST = {
+    "KING HENRY:": "Then, my lord, I'll bear you to the king.\n\nKING HENRY VI:\n"
+    "I'll bear you to the king"
+}
 
 
 @cache
@@ -41,8 +46,9 @@ def model_script() -> str:
 
 @cache
 def megabytes() -> str:
-    """What travels, compressed as a server does it."""
-    return f"{len(gzip.compress(model_script().encode(), 6)) / 1e6:.1f} MB"
+    """What travels, compressed as a server does it, and what lies on a disk."""
+    script = model_script().encode()
+    return f"{len(gzip.compress(script, 6)) / 1e6:.1f} MB ({len(script) / 1e6:.1f} on a disk)"
 
 
 class writer(nodes.General, nodes.Element):
@@ -63,15 +69,17 @@ class Writer(SphinxDirective):
 
 def visit_html(translator: SphinxTranslator, node: writer) -> None:
     prompt, up = escape(node["prompt"] + "\n"), node["up"]
+    first = escape(FIRST.get(node["prompt"], ""))
     translator.body.append(
-        f'<attn-writer data-prompt="{prompt}" data-model="{up}{TO}">'
+        f'<attn-writer data-prompt="{prompt}" data-first="{first}" data-model="{up}{TO}">'
         f"<button hidden>Load the model, {megabytes()}</button>"
     )
 
 
 def depart_html(translator: SphinxTranslator, node: writer) -> None:
-    script = f"{node['up']}_static/find/writer.js"
-    translator.body.append(f'</attn-writer><script defer src="{script}"></script>')
+    scripts = (f"{node['up']}_static/find/{name}.js" for name in ("model", "writer"))
+    tags = "".join(f'<script defer src="{script}"></script>' for script in scripts)
+    translator.body.append(f"</attn-writer>{tags}")
 
 
 def visit_other(translator: SphinxTranslator, node: writer) -> None:
@@ -90,5 +98,4 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.add_node(writer, html=(visit_html, depart_html), latex=(visit_other, visit_other))
     app.add_directive("writer", Writer)
-    app.connect("build-finished", store_model)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

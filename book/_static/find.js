@@ -18,7 +18,32 @@
       link.addEventListener("click", () => { link.href = `?present${location.hash}`; });
     });
     terms();
+    typed();
   });
+
+  // The search dialog finds while one types; its index comes with the first letter.
+  const typed = () => {
+    const dialog = document.getElementById("pst-search-dialog"), field = dialog?.querySelector("input[name=q]");
+    if (!field || document.getElementById("search-results")) return;
+    const found = Object.assign(document.createElement("div"), { className: "found" });
+    dialog.append(found);
+    let index, waiting;
+    const fetched = () => (index ??= load("language_data.js").then(() => load("find/search.js")).then(() => load("sections.js")));
+    field.addEventListener("input", async () => {
+      await fetched();
+      clearTimeout(waiting);
+      waiting = setTimeout(() => attnSearch.show(field.value, { results: found, root: root.href, most: 8 }), 80);
+    });
+    dialog.addEventListener("keydown", (event) => {
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      const stops = [field, ...found.querySelectorAll("li > a")];
+      if (!step || stops.length === 1) return;
+      event.preventDefault();
+      const at = stops.indexOf(document.activeElement) + step;
+      stops[Math.max(0, Math.min(stops.length - 1, at))].focus();
+    });
+    found.addEventListener("click", (event) => event.target.closest("a") && dialog.close());
+  };
 
   // The first sentence of the glossary's entry, once somebody points at a term.
   const terms = () => {

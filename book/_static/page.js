@@ -23,30 +23,33 @@ document.addEventListener("DOMContentLoaded", () => {
     else localStorage.removeItem("code");
   });
 
-  // On a phone long lines of code are wrapped: each line gets an element, so that each can hang.
-  if (matchMedia("(max-width: 600px)").matches) all(".bd-article .cell_input pre").forEach((pre) => {
-    pre.innerHTML = pre.innerHTML.trimEnd().split("\n").map((line) => `<span class="line">${line}\n</span>`).join("");
+  // On a phone long lines of code are wrapped: what goes on hangs further right than what it goes on from.
+  if (matchMedia("(max-width: 600px)").matches) all(".bd-article div.highlight pre").forEach((pre) => {
+    pre.innerHTML = pre.innerHTML.trimEnd().split("\n").map((line) => {
+      const deep = line.replace(/<[^>]*>/g, "").match(/^ */)[0].length;
+      return `<span class="line" style="--deep: ${deep + 2}ch">${line}\n</span>`;
+    }).join("");
   });
 
   // A link into a fold opens it; an anchor that is not here is looked up.
   const goTo = () => {
-    const name = decodeURIComponent(location.hash.slice(1));
+    const [name, state] = decodeURIComponent(location.hash.slice(1)).split(/=(.*)/s); // after = the state of an explorable
     if (!name) return;
-    const target = document.getElementById(name);
-    if (!target) return name.includes("=") ? undefined : lookUp(name);
+    const target = document.getElementById(name) ?? (state && document.querySelector(CSS.escape(name)));
+    if (!target) return lookUp(name);
     let inside = false;
     for (let fold = target.closest("details"); fold; fold = fold.parentElement.closest("details")) {
       inside ||= !fold.open;
       fold.open = true;
     }
-    if (inside) target.scrollIntoView();
+    if (inside || state) target.scrollIntoView();
   };
   const root = new URL(document.documentElement.dataset.content_root, location.href);
   const lookUp = (name) => {
     window.attnMoved = (moved) => {
       const here = decodeURIComponent(location.href.split(/[?#]/)[0].slice(root.href.length));
       const page = moved[`${here.replace(/\.html$/, "")}#${name}`] ?? moved[name];
-      if (page && `${page}.html` !== here) location.replace(`${root.href}${page}.html#${name}`);
+      if (page && `${page}.html` !== here) location.replace(`${root.href}${page}.html${location.hash}`);
     };
     const script = document.createElement("script");
     script.src = `${root.href}_static/moved.js`;
@@ -79,10 +82,24 @@ document.addEventListener("DOMContentLoaded", () => {
     });
   }));
 
-  // So can a formula that is wider than a phone.
-  const reach = () => all("mjx-container[display]").forEach((node) => { if (node.scrollWidth > node.clientWidth) node.tabIndex = 0; });
+  // A formula that is too wide is set smaller, down to six tenths; one that is wider still scrolls and can be reached by keyboard.
+  const LEAST = 0.62, PAPER = 660;
+  const reach = () => all("mjx-container[display]").forEach((node) => {
+    node.style.removeProperty("font-size");
+    if (!node.clientWidth) return;
+    const full = parseFloat(getComputedStyle(node).fontSize), wide = node.scrollWidth;
+    const natural = Math.max(wide, ...all("mjx-math, mjx-mtable", node).map((part) => part.getBoundingClientRect().width));
+    node.style.setProperty("--paper", Math.min(1, PAPER / natural).toFixed(3));
+    if (wide > node.clientWidth + 1) {
+      const fitting = Math.max(LEAST, (node.clientWidth / wide) * 0.99);
+      node.style.fontSize = `${(full * fitting).toFixed(2)}px`;
+    }
+    if (node.scrollWidth > node.clientWidth + 1) node.tabIndex = 0;
+    else node.removeAttribute("tabindex");
+  });
   addEventListener("load", () => window.MathJax?.startup?.promise?.then(reach));
-  addEventListener("resize", reach);
+  let turning;
+  addEventListener("resize", () => { clearTimeout(turning); turning = setTimeout(reach, 120); });
   all("details").forEach((fold) => fold.addEventListener("toggle", reach));
 
   // The menu of a formula, with its TeX and its spoken form, comes when somebody asks for it or has set something in it.

@@ -5,6 +5,8 @@ document.addEventListener("DOMContentLoaded", () => {
     node.role = "complementary";
     node.ariaLabel = "The book";
   });
+  // What is heard begins with what is seen.
+  each("button.search-button-field", (node) => { node.ariaLabel = node.textContent.replace(/\s+/g, " ").replace(/ ?\+ ?/, "+").trim(); });
   // A role that is deprecated, on an element that may not carry it.
   each(".citation-list, .citation", (node) => node.removeAttribute("role"));
   each(".bd-sidebar-primary summary", (node) => {

@@ -14,18 +14,22 @@ window.attnPresent = () => {
   const gather = () => {
     const slides = [], seen = new Set();
     const add = (node, title) => {
-      if ([...seen].some((other) => other !== node && other.contains(node))) return;
+      if ([...seen].some((other) => other.contains(node))) return;
       seen.add(node);
       slides.push({ node, title });
     };
+    const asked = article.querySelector(".opening .question");
     let title = "";
     for (const node of article.querySelectorAll("*")) {
       if (dropped(node)) continue;
       if (/^H[1-3]$/.test(node.tagName) && !node.closest("figure, .admonition, .predict, .result")) {
         title = clean(node);
+        if (node.tagName !== "H1" || !asked) add(node, "");
+      } else if (node === asked) {
+        node.dataset.title = title; // the title of the page and its question are one slide
         add(node, "");
       } else if (node.matches(SHOWN) || live(node) || keyStep(node)) {
-        add(live(node) ? node.closest(".cell_output") ?? node : node, title);
+        add(live(node) ? node.closest("figure, .cell_output") ?? node : node, title);
       }
     }
     return slides;
@@ -60,6 +64,7 @@ window.attnPresent = () => {
   const at = (selector) => bar.querySelector(selector);
   let now = 0;
 
+  const arrived = location.hash;
   const show = (index, { remember = true } = {}) => {
     now = Math.max(0, Math.min(slides.length - 1, index));
     const slide = slides[now];
@@ -79,12 +84,12 @@ window.attnPresent = () => {
     fit(slide.node);
     scrollTo(0, 0);
     if (remember) { // on a disk the address may not be changed this way
-      try { history.replaceState(null, "", `#${name(slide)}`); } catch { /* then it stays */ }
+      try { history.replaceState(null, "", arrived.startsWith(`#${name(slide)}=`) ? arrived : `#${name(slide)}`); } catch { /* then it stays */ }
     }
   };
   const fit = (node) => { // as large as the window allows
     const { width, height } = node.getBoundingClientRect();
-    const largest = /^H[1-3]$/.test(node.tagName) ? 2 : 2.2;
+    const largest = /^H[1-3]$/.test(node.tagName) ? 2 : 2.6;
     const zoom = Math.min(largest, (innerWidth * 0.94) / width, (innerHeight - 130) / height);
     if (zoom > 0 && Number.isFinite(zoom)) node.style.zoom = Math.max(0.4, zoom).toFixed(3);
   };
@@ -124,26 +129,57 @@ window.attnPresent = () => {
   });
   addEventListener("resize", () => show(now, { remember: false }));
 
-  // On paper: one slide on each page.
-  let paper;
-  addEventListener("beforeprint", () => {
+  // On paper: one slide on each page, as large as the page allows. Explorables stand still there.
+  const SHEET = { width: 1040, height: 548 }; // pixels of CSS inside the margins of present.css
+  let paper, theme;
+  const sheet = (inside, title, page = document.createElement("section")) => { // returns by how much it was enlarged
+    const holder = document.createElement("div");
+    page.replaceChildren(...(title ? [Object.assign(document.createElement("p"), { className: "present-title", textContent: title })] : []), holder);
+    holder.append(inside);
+    paper.append(page);
+    holder.querySelectorAll("[data-numbers]").forEach(({ shadowRoot }) => {
+      shadowRoot?.querySelector(".card")?.style.setProperty("display", "none");
+      shadowRoot?.querySelector("slot")?.style.setProperty("display", "block");
+    });
+    const head = title ? page.firstChild.offsetHeight : 0;
+    const { width, height } = holder.getBoundingClientRect();
+    const zoom = Math.min(1.9, SHEET.width / Math.max(width, holder.scrollWidth), (SHEET.height - head - 12) / height);
+    holder.style.zoom = zoom.toFixed(3);
+    return zoom;
+  };
+  const layOut = () => {
+    paper?.remove();
     paper = document.createElement("div");
-    paper.className = "present-paper";
-    for (const { node, title } of slides) {
-      const page = document.createElement("section");
-      const copy = node.cloneNode(true);
-      copy.classList.remove("present-now");
-      copy.style.removeProperty("zoom");
-      copy.querySelectorAll("details").forEach((each) => { each.open = true; });
-      if (title) page.append(Object.assign(document.createElement("p"), { className: "present-title", textContent: title }));
-      page.append(copy);
-      paper.append(page);
-    }
+    paper.className = "bd-article present-paper";
     document.body.append(paper);
+    for (const { node, title } of slides) {
+      const copy = node.cloneNode(true);
+      copy.classList.remove("present-now", "present-path");
+      copy.style.removeProperty("zoom");
+      copy.querySelectorAll("details.compare").forEach((each) => { each.open = true; });
+      copy.querySelectorAll("details:not(.compare, [open]), script, .headerlink, .copybtn, .verdict").forEach((each) => each.remove());
+      copy.querySelectorAll("img").forEach((image) => { image.loading = "eager"; });
+      if (sheet(copy, title) < 0.75) { // an answer of many parts: after the question a page for each
+        const parts = copy.querySelectorAll(":scope > .compare > :not(summary)");
+        if (parts.length) sheet(copy, title, paper.lastChild, copy.querySelector(".compare").remove());
+        parts.forEach((part) => sheet(part, title));
+      }
+    }
+    return paper;
+  };
+  window.attnPaper = layOut;
+  addEventListener("beforeprint", () => {
+    theme ??= document.documentElement.dataset.theme;
+    document.documentElement.dataset.theme = "light";
+    layOut();
   });
-  addEventListener("afterprint", () => paper?.remove());
+  addEventListener("afterprint", () => {
+    paper?.remove();
+    if (theme) document.documentElement.dataset.theme = theme;
+    theme = undefined;
+  });
 
-  const wanted = decodeURIComponent(location.hash.slice(1));
+  const [wanted] = decodeURIComponent(location.hash.slice(1)).split("="); // after = the state of an explorable
   const target = wanted && document.getElementById(wanted);
   const first = () => {
     if (!target) return Math.max(0, (Number(wanted.match(/^slide-(\d+)$/)?.[1]) || 1) - 1);

@@ -153,20 +153,19 @@ const attnSearch = (() => {
 
   const element = (name, text, settings = {}) => Object.assign(document.createElement(name), { textContent: text }, settings);
 
-  const show = (query) => {
-    const results = document.getElementById("search-results");
+  const show = (query, { results = document.getElementById("search-results"), root = "", most = 30 } = {}) => {
     if (!results) return;
     results.replaceChildren();
     if (!query.trim()) return;
     const kinds = { glossary: "Glossary", name: "Module", module: "Module", lab: "Lab" };
-    const found = find(query).slice(0, 30);
+    const found = find(query).slice(0, most);
     const words = pieces(query).flatMap((piece) => piece.raw).filter((word) => !idle.has(word));
     const list = element("ul", "", { className: "search" });
     for (const [at, worth] of found) {
       const [page, anchor, number, title, excerpt, kind] = index.places[at];
       const [address, chapter] = index.pages[page];
       const item = element("li", "");
-      const link = element("a", `${number} ${title}`.trim(), { href: `${address}.html${anchor ? `#${anchor}` : ""}` });
+      const link = element("a", `${number} ${title}`.trim(), { href: `${root}${address}.html${anchor ? `#${anchor}` : ""}` });
       link.dataset.score = worth.toFixed(2);
       item.append(link);
       const where = [kinds[kind], anchor && kind !== "glossary" ? chapter : ""].filter(Boolean).join(" · ");
@@ -174,7 +173,7 @@ const attnSearch = (() => {
       if (excerpt) item.append(marked(excerpt, words));
       list.append(item);
     }
-    const many = found.length === 30 ? "The best 30 places." : `${found.length || "No"} place${found.length === 1 ? "" : "s"} found.`;
+    const many = found.length === most ? `The best ${most} places.` : `${found.length || "No"} place${found.length === 1 ? "" : "s"} found.`;
     const hint = found.length ? "" : " Try fewer or other words, or look into the index.";
     results.append(element("p", many + hint, { className: "search-summary", role: "status" }), list);
     try { localStorage.setItem("sphinx_highlight_terms", words.join(" ")); } catch { /* not allowed here */ }
@@ -190,6 +189,7 @@ const attnSearch = (() => {
   };
 
   const start = () => {
+    if (!document.getElementById("search-results")) return; // in the dialog of another page
     const fields = [...document.querySelectorAll('input[name="q"]')];
     const query = new URLSearchParams(location.search).get("q") ?? "";
     fields.forEach((field) => { field.value = query; });
@@ -213,5 +213,5 @@ const attnSearch = (() => {
     if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
     else start();
   };
-  return { stem, words: (text) => pieces(text).flatMap((piece) => (piece.whole ? [...piece.parts, piece.whole] : piece.parts)), find: (query) => find(query).map(([at, worth]) => [...index.places[at], index.pages[index.places[at][0]][0], worth]) };
+  return { stem, show, words: (text) => pieces(text).flatMap((piece) => (piece.whole ? [...piece.parts, piece.whole] : piece.parts)), find: (query) => find(query).map(([at, worth]) => [...index.places[at], index.pages[index.places[at][0]][0], worth]) };
 })();

@@ -6,148 +6,7 @@ const html = (name, attributes = {}, ...children) => {
   return node;
 };
 
-// Whole numbers of eight bits, a scale for each row.
-class Matrix {
-  constructor(levels, scales) {
-    Object.assign(this, { levels, scales, columns: levels.length / scales.length });
-  }
-
-  row(n) {
-    const { levels, scales, columns } = this;
-    return Float32Array.from(levels.subarray(n * columns, (n + 1) * columns), (x) => x * scales[n]);
-  }
-
-  times(x) {
-    const { levels, scales, columns } = this;
-    return Float32Array.from(scales, (scale, n) => {
-      let sum = 0;
-      for (let i = 0, at = n * columns; i < columns; i += 1, at += 1) sum += levels[at] * x[i];
-      return sum * scale;
-    });
-  }
-}
-
-function normed(x, gain) {
-  const by = 1 / Math.sqrt(x.reduce((sum, value) => sum + value * value, 0) / x.length + 1e-6);
-  return x.map((value, i) => value * by * gain[i]);
-}
-const added = (x, y) => x.map((value, i) => value + y[i]);
-const dot = (x, y) => x.reduce((sum, value, i) => sum + value * y[i], 0);
-function softmax(scores) {
-  const most = scores.reduce((a, b) => Math.max(a, b));
-  const powers = Array.from(scores, (score) => Math.exp(score - most));
-  const sum = powers.reduce((a, b) => a + b);
-  return powers.map((power) => power / sum);
-}
-
-// Number i and number i + D/2 are a hand that turns with the position.
-function turned(x, position) {
-  const half = x.length / 2;
-  const to = new Float32Array(x.length);
-  for (let i = 0; i < half; i += 1) {
-    const angle = position * 10000 ** (-i / half);
-    const [cos, sin] = [Math.cos(angle), Math.sin(angle)];
-    to[i] = x[i] * cos - x[i + half] * sin;
-    to[i + half] = x[i + half] * cos + x[i] * sin;
-  }
-  return to;
-}
-
-const SPLIT = /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+/gu;
-const SIGNS = { " ": "\u0120", "\n": "\u010a" };
-
-class Model {
-  constructor({ sizes, context, tokens, merges, weights }) {
-    Object.assign(this, { sizes, context, tokens });
-    this.numbers = new Map(tokens.map((token, n) => [token, n]));
-    this.ranks = new Map(merges.map((pair, n) => [pair, n]));
-    const bytes = Uint8Array.from(atob(weights), (sign) => sign.charCodeAt(0));
-    const size = Number(new DataView(bytes.buffer).getBigUint64(0, true));
-    const stored = JSON.parse(new TextDecoder().decode(bytes.subarray(8, 8 + size)));
-    this.part = (name) => {
-      const { dtype, data_offsets: [from, to] } = stored[name];
-      const data = bytes.slice(8 + size + from, 8 + size + to).buffer;
-      return dtype === "I8" ? new Int8Array(data) : new Float32Array(data);
-    };
-    const matrix = (name) =>
-      new Matrix(this.part(`${name}.matrix.stored`), this.part(`${name}.matrix.scales`));
-    const gain = (name) => this.part(`${name}.gain`);
-    this.embed = matrix("embed.tokens");
-    this.blocks = Array.from({ length: sizes.depth }, (_, n) => {
-      const [attention, network] = ["attention", "feedforward"].map((x) => `body.blocks.${n}.${x}`);
-      return {
-        before: [gain(`${attention}.norm`), gain(`${network}.norm`)],
-        toQkv: matrix(`${attention}.part.project.to_qkv`),
-        toOut: matrix(`${attention}.part.to_out`),
-        qkGain: gain(`${attention}.part.rotate.norm`),
-        gate: matrix(`${network}.part.gate`),
-        up: matrix(`${network}.part.up`),
-        down: matrix(`${network}.part.down`),
-      };
-    });
-    this.gain = gain("body.norm");
-    this.toVocab = matrix("to_vocab");
-  }
-
-  encode(text) {
-    return (text.match(SPLIT) ?? []).flatMap((piece) => {
-      let symbols = [...piece].map((sign) => SIGNS[sign] ?? sign);
-      symbols = symbols.filter((sign) => this.numbers.has(sign));
-      for (;;) {
-        let best = Infinity, at = -1;
-        for (let i = 0; i + 1 < symbols.length; i += 1) {
-          const rank = this.ranks.get(`${symbols[i]} ${symbols[i + 1]}`) ?? Infinity;
-          if (rank < best) [best, at] = [rank, i];
-        }
-        if (at < 0) return symbols.map((symbol) => this.numbers.get(symbol));
-        symbols.splice(at, 2, symbols[at] + symbols[at + 1]);
-      }
-    });
-  }
-
-  word(token) {
-    return this.tokens[token].replaceAll("\u0120", " ").replaceAll("\u010a", "\n");
-  }
-
-  caches() {
-    return this.blocks.map(() => ({ keys: [], values: [] }));
-  }
-
-  // The logits after one more token, whose key and value join the caches.
-  step(token, caches) {
-    let x = this.embed.row(token);
-    this.blocks.forEach((block, n) => {
-      x = added(x, this.attend(block, normed(x, block.before[0]), caches[n]));
-      const inside = normed(x, block.before[1]);
-      const up = block.up.times(inside);
-      const gated = block.gate.times(inside).map((g, i) => (g / (1 + Math.exp(-g))) * up[i]);
-      x = added(x, block.down.times(gated));
-    });
-    return this.toVocab.times(normed(x, this.gain));
-  }
-
-  attend({ toQkv, toOut, qkGain }, x, { keys, values }) {
-    const { width, heads, kv_heads: shared } = this.sizes;
-    const D = width / heads;
-    const all = toQkv.times(x);
-    const head = (n) => all.subarray(n * D, (n + 1) * D);
-    const place = keys.length;
-    const ready = (n) => turned(normed(head(n), qkGain), place);
-    keys.push(Array.from({ length: shared }, (_, n) => ready(heads + n)));
-    values.push(Array.from({ length: shared }, (_, n) => head(heads + shared + n).slice()));
-    const out = new Float32Array(width);
-    for (let n = 0; n < heads; n += 1) {
-      const query = ready(n);
-      const at = Math.floor((n * shared) / heads); // several queries share a key
-      const shares = softmax(keys.map((key) => dot(query, key[at]) / Math.sqrt(D)));
-      shares.forEach((share, j) => {
-        const value = values[j][at];
-        for (let i = 0; i < D; i += 1) out[n * D + i] += share * value[i];
-      });
-    }
-    return toOut.times(out);
-  }
-}
+const { load, softmax } = window.attnEngine; // of model.js
 
 function dice(seed) { // mulberry32
   let state = seed;
@@ -171,36 +30,46 @@ function chosen(logits, tau, p, roll) {
 }
 
 const STYLE = `
-  :host { display: block; margin: 1.2rem 0 }
+  :host { display: block; margin: 1.2rem 0; max-width: 44rem; container-type: inline-size }
   * { box-sizing: border-box }
-  .card { border: 1px solid var(--pst-color-border); border-radius: 10px; padding: 12px 16px;
-    color: var(--pst-color-text-base); font: 15px/1.5 system-ui, sans-serif }
-  p { margin: 0 0 8px } .ask { font-size: 17px; font-weight: 650 }
-  label { display: block } .row { display: flex; flex-wrap: wrap; gap: 6px 18px; margin: 8px 0 }
+  .card { border: 1px solid color-mix(in srgb, var(--pst-color-text-muted) 45%, transparent);
+    border-radius: 10px; padding: 12px 16px; color: var(--pst-color-text-base);
+    font: 15px/1.45 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif;
+    font-variant-numeric: tabular-nums; --q: var(--writer, #17539B) }
+  p { margin: 0 0 8px } .ask { font-size: 17px; font-weight: 650; margin-bottom: 10px }
+  label { display: block; font-size: 14px }
+  .row { display: flex; flex-wrap: wrap; gap: 8px 18px; margin: 10px 0 }
   .row label { display: flex; align-items: center; gap: 8px }
-  textarea { width: 100%; font: inherit; padding: 6px 8px; border-radius: 8px; resize: vertical;
-    color: inherit; background: var(--pst-color-surface);
+  textarea { width: 100%; font: inherit; font-size: 15px; padding: 6px 8px; border-radius: 8px;
+    resize: vertical; color: inherit; background: var(--pst-color-surface);
     border: 1px solid var(--pst-color-text-muted) }
-  button { font: inherit; color: inherit; background: var(--pst-color-surface); cursor: pointer;
-    border: 1px solid var(--pst-color-border); border-radius: 8px; min-height: 36px;
-    padding: 0 12px }
+  button, select { font: inherit; font-size: 14px; color: inherit; border: 0; cursor: pointer;
+    background: var(--pst-color-surface); border-radius: 8px; min-height: 34px; padding: 0 11px }
+  button:hover:not(:disabled) {
+    box-shadow: inset 0 0 0 1.5px color-mix(in srgb, var(--pst-color-text-muted) 60%, transparent) }
   button:disabled { cursor: default; color: var(--pst-color-text-muted) }
-  input { height: 36px; accent-color: var(--pst-color-link) }
-  output { min-width: 2.4em; font-variant-numeric: tabular-nums }
-  :focus-visible { outline: 3px solid var(--pst-color-link); outline-offset: 2px }
-  .text { white-space: pre-wrap; overflow-wrap: anywhere; margin: 8px 0; font-size: 16px }
-  .text button { border: 0; border-radius: 3px; padding: 0; min-height: 0; white-space: pre-wrap;
-    background: color-mix(in srgb, var(--pst-color-link) var(--odd), transparent) }
-  .text button[aria-pressed=true] { box-shadow: inset 0 -3px 0 var(--pst-color-link) }
+  input { width: 9.5rem; height: 34px; margin: 0; accent-color: var(--q) }
+  output { min-width: 2.4em; font-weight: 650 }
+  :focus { outline: none }
+  :focus-visible { outline: 3px solid var(--q); outline-offset: 2px }
+  .text { white-space: pre-wrap; overflow-wrap: anywhere; margin: 10px 0; font-size: 16px;
+    line-height: 1.75 }
+  .text > * { box-shadow: inset 0 calc(-9px * var(--look, 0)) 0 var(--q) }
+  .text button { border-radius: 3px; padding: 0; min-height: 0; white-space: pre-wrap;
+    font-size: 16px; background: color-mix(in srgb, var(--q) var(--odd), transparent) }
+  .text button:hover:not(:disabled) { box-shadow: inset 0 calc(-9px * var(--look, 0)) 0 var(--q) }
+  .text button[aria-pressed=true] { outline: 2px solid var(--pst-color-text-base) }
   .given { color: var(--pst-color-text-muted) }
   .next { display: grid; grid-template-columns: 6em 1fr 3em; gap: 3px 8px; align-items: center;
     font-size: 14px }
   .next :nth-child(3n + 1) { text-align: right; white-space: pre; overflow: hidden }
-  .bar { height: 16px; border-radius: 3px; background: var(--pst-color-link); opacity: .55 }
-  [role=status] { min-height: 1.5em; margin: 8px 0 0; color: var(--pst-color-text-muted) }
+  .track { height: 16px; border-radius: 3px; background: var(--pst-color-surface) }
+  .bar { height: 16px; border-radius: 3px; background: var(--q); opacity: .75 }
+  [role=status] { min-height: 1.5em; margin: 10px 0 0; font-size: 16px }
   [hidden] { display: none !important }
   @media print { button, .row { display: none } }`;
 const MOST = 48; // tokens for one press
+const PAUSE = matchMedia("(prefers-reduced-motion: reduce)").matches ? 0 : 70; // ms: one can read along
 const shown = (word) => word.replaceAll("\n", "↵").replaceAll(" ", "␣");
 
 class Writer extends HTMLElement {
@@ -211,7 +80,10 @@ class Writer extends HTMLElement {
     this.load = html("button", { textContent: this.querySelector("button").textContent });
     this.load.onclick = () => this.fetchModel();
     const ask = html("p", { className: "ask", textContent: "What will it write?" });
-    this.card = html("div", { className: "card" }, ask, this.load, this.status);
+    const { prompt, first = "" } = this.dataset;
+    const begun = html("span", { className: "given", textContent: prompt });
+    this.sample = html("div", { className: "text" }, begun, first);
+    this.card = html("div", { className: "card" }, ask, this.sample, this.load, this.status);
     this.card.setAttribute("role", "group");
     this.card.setAttribute("aria-label", ask.textContent);
     this.attachShadow({ mode: "open" }).append(html("style", { textContent: STYLE }), this.card);
@@ -222,20 +94,16 @@ class Writer extends HTMLElement {
     this.status.textContent = words;
   }
 
-  // A script and no fetch: that also works where the book is a folder on a disk.
-  fetchModel() {
+  async fetchModel() {
     this.load.disabled = true;
     this.say("Loading the model …");
-    const script = html("script", { src: this.dataset.model });
-    window.attnModel = (parts) => setTimeout(() => this.begin(new Model(parts)));
-    script.onerror = () => {
-      script.remove();
+    try {
+      this.begin(await load(this.dataset.model));
+    } catch (trouble) {
       this.load.disabled = false;
       this.load.textContent = "Try again";
-      this.say("The model could not be loaded: the file is not there, or there is no network. " +
-        "In Python it is attnbook.models.load(\"book-lm\").");
-    };
-    document.head.append(script);
+      this.say(trouble.message);
+    }
   }
 
   begin(model) {
@@ -258,11 +126,18 @@ class Writer extends HTMLElement {
     this.text.onkeydown = (event) => this.rove(event);
     this.next = html("div", { className: "next" });
     this.prompt.oninput = () => this.clear();
+    const { depth, heads } = model.sizes;
+    const names = Array.from({ length: depth * heads }, (_, n) => `${Math.floor(n / heads)}.${n % heads}`);
+    this.head = html("select", { onchange: () => this.underline() },
+      ...["all, mean", ...names].map((name) => html("option", { textContent: name })));
+    const headLabel = html("label", {}, "underlined: where head", this.head, "looks");
     const focused = this.shadowRoot.activeElement === this.load;
     this.load.remove();
+    this.sample.remove();
     this.status.before(
       html("label", {}, "How it begins", this.prompt),
-      html("div", { className: "row" }, tauLabel, pLabel, this.go, clear), this.text, this.next);
+      html("div", { className: "row" }, tauLabel, pLabel, this.go, clear), this.text, this.next,
+      html("div", { className: "row" }, headLabel));
     this.clear();
     if (focused) this.prompt.focus();
   }
@@ -272,7 +147,9 @@ class Writer extends HTMLElement {
     this.written = [];
     this.given = this.model.encode(this.prompt.value);
     this.prompt.setAttribute("aria-invalid", String(!this.given.length));
-    this.text.replaceChildren(html("span", { className: "given", textContent: this.prompt.value }));
+    const words = this.given.map((token) => this.model.word(token));
+    this.text.replaceChildren(
+      ...words.map((textContent) => html("span", { className: "given", textContent })));
     this.go.disabled = !this.given.length || this.given.length >= this.model.context;
     this.go.textContent = "Write";
     this.caches = this.model.caches();
@@ -286,7 +163,20 @@ class Writer extends HTMLElement {
     const kept = [...this.prompt.value].every((sign) => /[\n -~]/.test(sign));
     this.say(`${this.given.length} tokens read.` +
       (kept ? "" : " Signs that are not ASCII it does not know: they are left out."));
-    this.table(this.logits, -1, "next");
+    this.table(this.logits, -1);
+    this.underline((this.last = this.model.looks));
+  }
+
+  // How much the chosen head looks at each token: as a line below it.
+  underline(looks = this.looks) {
+    this.looks = looks;
+    const place = this.head.selectedIndex - 1, { heads } = this.model.sizes;
+    const rows = place < 0 ? looks.flat() : [looks[Math.floor(place / heads)][place % heads]];
+    const tokens = [...this.text.querySelectorAll(".given, button")];
+    tokens.forEach((node, j) => {
+      const share = rows.reduce((all, row) => all + (row[j] ?? 0), 0) / rows.length;
+      node.style.setProperty("--look", share.toFixed(3));
+    });
   }
 
   press() {
@@ -304,12 +194,12 @@ class Writer extends HTMLElement {
           this.go.disabled = full;
         }
         this.running = false;
-        this.go.textContent = "Write";
+        this.go.textContent = "Write on";
         return;
       }
       left -= 1;
       this.one(roll);
-      setTimeout(on);
+      setTimeout(on, PAUSE);
     };
     this.say("It writes …");
     on();
@@ -318,7 +208,7 @@ class Writer extends HTMLElement {
   one(roll) {
     const { logits, model } = this;
     const token = chosen(logits, Number(this.tau.value), Number(this.p.value), roll);
-    const n = this.written.push({ token, logits }) - 1;
+    const n = this.written.push({ token, logits, looks: this.last }) - 1;
     const odd = Math.min(45, -8 * Math.log(softmax(logits)[token]));
     const word = model.word(token);
     const breaks = word.replace(/[^\n]/g, ""); // a button holds no line breaks
@@ -327,8 +217,10 @@ class Writer extends HTMLElement {
     button.style.setProperty("--odd", `${odd.toFixed(0)}%`);
     button.onclick = () => this.look(n);
     this.text.append(button, breaks);
+    this.underline(this.last);
     this.logits = model.step(token, this.caches);
-    this.table(this.logits, -1, "next");
+    this.last = model.looks; // others on the page step the same model
+    this.table(this.logits, -1);
   }
 
   // So many draws, for a test of the dice.
@@ -340,8 +232,9 @@ class Writer extends HTMLElement {
   look(n) {
     const buttons = this.text.querySelectorAll("button");
     buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(i === n)));
-    const { token, logits } = this.written[n];
+    const { token, logits, looks } = this.written[n];
     this.table(logits, token);
+    this.underline(looks);
     const share = softmax(logits)[token];
     this.say(`“${shown(this.model.word(token))}” had probability ${share.toFixed(2)} here.`);
   }
@@ -364,7 +257,8 @@ class Writer extends HTMLElement {
     if (token >= 0 && !order.includes(token)) order[5] = token;
     this.next.replaceChildren(...order.flatMap((n) => [
       html("span", { textContent: shown(this.model.word(n)) }),
-      html("div", { className: "bar", style: `width: ${100 * shares[n] / shares[order[0]]}%` }),
+      html("div", { className: "track" },
+        html("div", { className: "bar", style: `width: ${100 * shares[n]}%` })),
       html("span", { textContent: shares[n].toFixed(2) }),
     ]));
   }
