@@ -15,10 +15,10 @@ import nbformat
 import pytest
 from loaded import Loaded, loaded
 
-from attnbook.labs import release, source
-from attnbook.labs.grading import sandbox
-from attnbook.labs.grading.grade import Grader
-from attnbook.labs.grading.submissions import Submission
+from attnlabs import release, source
+from attnlabs.grading import sandbox
+from attnlabs.grading.grade import Grader
+from attnlabs.grading.submissions import Submission
 
 
 @dataclass

@@ -11,11 +11,11 @@ import normal_form
 import pytest
 from mistaken import written
 
-from attnbook.labs.check import sentence
-from attnbook.labs.inside.fingerprints import alike, outcome
-from attnbook.labs.judge import judge
-from attnbook.labs.probes import FOLDER, packed, sheets
-from attnbook.labs.question import copies, drawn, run, sheet
+from attnlabs.check import sentence
+from attnlabs.inside.fingerprints import alike, outcome
+from attnlabs.judge import judge
+from attnlabs.probes import FOLDER, packed, sheets
+from attnlabs.question import copies, drawn, run, sheet
 
 NAMES = list(corpus.RIGHT)
 EACH = pytest.mark.parametrize("name", NAMES)

@@ -9,13 +9,13 @@ import pytest
 import torch
 from corpora import CORPORA
 
-from attnbook.labs import source
-from attnbook.labs.check import sentence
-from attnbook.labs.inside import cells
-from attnbook.labs.inside.effects import changed, slopes
-from attnbook.labs.judge import PART
-from attnbook.labs.nbgrader import points_for
-from attnbook.labs.probes import sheets
+from attnlabs import source
+from attnlabs.check import sentence
+from attnlabs.inside import cells
+from attnlabs.inside.effects import changed, slopes
+from attnlabs.judge import PART
+from attnlabs.nbgrader import points_for
+from attnlabs.probes import sheets
 
 X, W = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([0.5, -1.0])
 IN_PLACE = """

@@ -7,7 +7,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from attnbook.labs.inside import answer
+from attnlabs.inside import answer
 
 ANSWER = "def scores(q, k):  # is this right?\n    return q @ k.mT / q.shape[-1] ** 0.5\n"
 FRIENDLY = {

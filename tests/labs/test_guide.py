@@ -7,11 +7,10 @@ import nbformat
 import pytest
 import torch
 
-from attnbook import cli
-from attnbook.labs import question, release, source
-from attnbook.labs.grading import grade, submissions
+from attnlabs import cli, question, release, source
+from attnlabs.grading import grade, submissions
 
-NORMAL = "import torch\nfrom attnbook.labs.question import Case, Option, Question\nQUESTIONS = {}\n"
+NORMAL = "import torch\nfrom attnlabs.question import Case, Option, Question\nQUESTIONS = {}\n"
 NORMAL += "def normal(numbers, *shape):\n    return torch.randn(*shape, generator=numbers)\n"
 
 
@@ -26,7 +25,7 @@ def lab(guide, tmp_path):
     cell, compared, choice = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
     heading = re.search(r"``(## Question .*?)``", guide)[1].replace("Question 2", "Question 1")
     new = nbformat.v4
-    first = "import torch\n\nfrom attnbook.labs.check import check"
+    first = "import torch\n\nfrom attnlabs.check import check"
     cells = [new.new_markdown_cell("# Lab 8: an example"), new.new_code_cell(first)]
     cells += [new.new_markdown_cell(heading), new.new_code_cell(cell.strip())]
     nbformat.write(new.new_notebook(cells=cells), tmp_path / "08-example.ipynb")
@@ -101,7 +100,7 @@ def test_how_well_others_submissions_are_graded_is_what_came_out(guide, root):
 def test_every_command_of_the_page_is_one(guide, root, capsys):
     blocks = re.findall(r"```bash\n(.*?)```", guide, re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines()]
-    commands = [line for line in lines if line.startswith("attnbook ")]
+    commands = [line for line in lines if line.startswith("attnlabs ")]
     assert len(commands) >= 6
     for line in commands:
         cli.parser().parse_args(line.split()[1:])  # exits if it is none

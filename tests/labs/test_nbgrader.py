@@ -13,9 +13,8 @@ import pytest
 import torch
 from corpora import CORPORA
 
-from attnbook import cli
-from attnbook.labs import check, nbgrader, release, source
-from attnbook.labs.inside import cells
+from attnlabs import check, cli, nbgrader, release, source
+from attnlabs.inside import cells
 
 LABS = pytest.mark.parametrize("number", CORPORA)
 TEXT = "YOUR ANSWER HERE"
@@ -178,7 +177,7 @@ def test_it_refuses_what_would_go_wrong(name, lab, tmp_path):
 
 
 def test_the_command_writes_it_once_and_replaces_no_other(root, tmp_path, capsys):
-    words = ["labs", "nbgrader", "3", "--to", str(tmp_path / "source")]
+    words = ["nbgrader", "3", "--to", str(tmp_path / "source")]
     words += ["--labs", str(root / "labs")]
     assert not cli.main(words) and not cli.main(words)
     path = tmp_path / "source" / "lab03" / "03-attention-by-hand.ipynb"

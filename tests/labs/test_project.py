@@ -10,9 +10,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from attnbook.data import text
-from attnbook.labs import project, source
-from attnbook.labs.inside import cells
-from attnbook.labs.inside.answer import executed
+from attnlabs import project, source
+from attnlabs.inside import cells
+from attnlabs.inside.answer import executed
 
 NAMES = ("train_bpe", "encode", "decode", "Model", "AdamW", "train", "save", "load", "sample")
 

@@ -3,7 +3,7 @@
 import pytest
 from corpora import CORPORA, TRAINS
 
-from attnbook.labs.check import sentence
+from attnlabs.check import sentence
 
 LABS = pytest.mark.parametrize("number", CORPORA)
 EACH = [

@@ -5,11 +5,11 @@ import time
 import pytest
 from corpora import CORPORA, TRAINS
 
-from attnbook.labs.check import effects
-from attnbook.labs.inside.fingerprints import outcome
-from attnbook.labs.judge import GENERAL, judge
-from attnbook.labs.probes import sheets
-from attnbook.labs.question import copies
+from attnlabs.check import effects
+from attnlabs.inside.fingerprints import outcome
+from attnlabs.judge import GENERAL, judge
+from attnlabs.probes import sheets
+from attnlabs.question import copies
 
 WRONG = [(number, *one) for number, corpus in CORPORA.items() for one in corpus.WRONG]
 

@@ -32,6 +32,13 @@ YARN = {
     "factor": 4.0,
     "original_max_position_embeddings": 16,
 }
+DYNAMIC = {"rope_type": "dynamic", "rope_theta": 50.0, "factor": 4.0}
+LONG = {
+    "rope_type": "longrope",
+    "rope_theta": 50.0,
+    "short_factor": [1.0, 1.5],
+    "long_factor": [2.0, 6.0],
+}
 DEEPSEEK = {
     **{"num_hidden_layers": 3, "num_key_value_heads": 6, "moe_intermediate_size": 12},
     **{"n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 3, "n_group": 4},
@@ -39,12 +46,20 @@ DEEPSEEK = {
     **{"qk_rope_head_dim": 6, "qk_nope_head_dim": 5, "v_head_dim": 7, "norm_topk_prob": True},
 }
 PICTURE = {name: SIZES[name] for name in list(SIZES)[1:]} | {"image_size": 12, "patch_size": 4}
+SOUND = SIZES | {
+    **{"conv_dim": (10, 8), "conv_stride": (3, 2), "conv_kernel": (4, 3)},
+    **{"num_conv_pos_embeddings": 4, "num_conv_pos_embedding_groups": 2},
+}
+MAMBA = {"vocab_size": V, "hidden_size": 24, "num_hidden_layers": 2, "state_size": 4} | NO_TOKENS
 GEMMA = {"head_dim": 10, "query_pre_attn_scalar": 7, "sliding_window": 3}
 FALCON = {name: SIZES[name] for name in list(SIZES)[:4]} | NO_TOKENS | {"alibi": False}
 T5 = {
     **{"vocab_size": V, "d_model": 24, "d_kv": 5, "d_ff": 20, "num_layers": 2, "num_heads": 6},
     **{"decoder_start_token_id": 0, "num_decoder_layers": 3},
 }
+READS = SIZES | {"max_position_embeddings": T, "eos_token_id": V - 1}
+SEES = PICTURE | {"hidden_size": 20, "num_attention_heads": 5}
+CLIP = {"text_config": READS, "vision_config": SEES, "projection_dim": 14}
 EXPERTS = {"num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 12}
 # name of the case: model type, class in transformers, settings
 CASES = {
@@ -57,6 +72,30 @@ CASES = {
     "llama tied": ("Llama", "LlamaForCausalLM", GROUPED | PLAIN | {"tie_word_embeddings": True}),
     "llama wide heads": ("Llama", "LlamaForCausalLM", GROUPED | PLAIN | {"head_dim": 10}),
     "llama 3.1": ("Llama", "LlamaForCausalLM", GROUPED | {"rope_parameters": LLAMA_3}),
+    "llama dynamic": (
+        "Llama",
+        "LlamaForCausalLM",
+        GROUPED | {"rope_parameters": DYNAMIC, "max_position_embeddings": T - 3},
+    ),
+    "llama dynamic, short": (
+        "Llama",
+        "LlamaForCausalLM",
+        GROUPED | {"rope_parameters": DYNAMIC, "max_position_embeddings": T},
+    ),
+    "phi3 longrope": (
+        "Phi3",
+        "Phi3ForCausalLM",
+        GROUPED
+        | {"max_position_embeddings": 4 * T, "original_max_position_embeddings": T - 3}
+        | {"rope_parameters": LONG},
+    ),
+    "phi3 longrope, short": (
+        "Phi3",
+        "Phi3ForCausalLM",
+        GROUPED
+        | {"max_position_embeddings": 4 * T, "original_max_position_embeddings": T}
+        | {"rope_parameters": LONG},
+    ),
     "llama yarn": ("Llama", "LlamaForCausalLM", GROUPED | {"rope_parameters": YARN}),
     "qwen2": ("Qwen2", "Qwen2ForCausalLM", GROUPED | PLAIN),
     "qwen3": ("Qwen3", "Qwen3ForCausalLM", GROUPED | PLAIN | {"head_dim": 10}),
@@ -73,6 +112,24 @@ CASES = {
         | GEMMA
         | {"num_hidden_layers": 3}
         | {"layer_types": ["sliding_attention", "sliding_attention", "full_attention"]},
+    ),
+    "embedding_gemma": (
+        "Gemma3Text",
+        "Gemma3TextModel",
+        GROUPED
+        | GEMMA
+        | {"use_bidirectional_attention": True, "sliding_window": 4, "num_hidden_layers": 3}
+        | {"layer_types": ["sliding_attention", "sliding_attention", "full_attention"]},
+    ),
+    "gemma3n": (
+        "Gemma3nText",
+        "Gemma3nForCausalLM",
+        GROUPED
+        | {"head_dim": 10, "sliding_window": 3, "num_hidden_layers": 5, "num_kv_shared_layers": 2}
+        | {"intermediate_size": [20, 22, 20, 20, 20], "laurel_rank": 3, "altup_num_inputs": 3}
+        | {"activation_sparsity_pattern": [0.7, 0.0, 0.0, 0.7, 0.0]}
+        | {"vocab_size_per_layer_input": V - 8, "hidden_size_per_layer_input": 7}
+        | {"layer_types": ["sliding_attention", "full_attention"] * 2 + ["sliding_attention"]},
     ),
     "phi3": ("Phi3", "Phi3ForCausalLM", GROUPED | PART | {"sliding_window": 3}),
     "olmo2": ("Olmo2", "Olmo2ForCausalLM", GROUPED | PLAIN),
@@ -118,6 +175,17 @@ CASES = {
         "BloomForCausalLM",
         {"vocab_size": V, "hidden_size": 24, "n_layer": 2, "n_head": 6} | NO_TOKENS,
     ),
+    "mpt": (
+        "Mpt",
+        "MptForCausalLM",
+        {"vocab_size": V, "d_model": 24, "n_layers": 2, "n_heads": 6, "max_seq_len": T} | NO_TOKENS,
+    ),
+    "persimmon": ("Persimmon", "PersimmonForCausalLM", TEXT | PART),
+    "persimmon, tied, not normed": (
+        "Persimmon",
+        "PersimmonForCausalLM",
+        TEXT | PART | {"qk_layernorm": False, "tie_word_embeddings": True},
+    ),
     "bert": ("Bert", "BertForMaskedLM", SIZES | {"max_position_embeddings": T}),
     "roberta": ("Roberta", "RobertaForMaskedLM", SIZES | {"max_position_embeddings": T + 2}),
     "distilbert": (
@@ -143,6 +211,13 @@ CASES = {
             **{"eos_token_id": 2, "decoder_start_token_id": 1},
         },
     ),
+    "wav2vec2": ("Wav2Vec2", "Wav2Vec2ForCTC", SOUND),
+    "wav2vec2, large": (
+        "Wav2Vec2",
+        "Wav2Vec2ForCTC",
+        SOUND | {"feat_extract_norm": "layer", "conv_bias": True, "do_stable_layer_norm": True},
+    ),
+    "hubert": ("Hubert", "HubertForCTC", SOUND),
     "vit": ("ViT", "ViTForImageClassification", PICTURE | {"num_labels": 5}),
     "deit": ("DeiT", "DeiTForImageClassificationWithTeacher", PICTURE | {"num_labels": 5}),
     "dinov2 with registers": (
@@ -151,7 +226,34 @@ CASES = {
         {name: PICTURE[name] for name in PICTURE if name != "intermediate_size"}
         | {"num_labels": 5, "mlp_ratio": 2, "num_register_tokens": 3},
     ),
+    "detr": (
+        "Detr",
+        "DetrForObjectDetection",
+        {
+            **{"d_model": 24, "encoder_layers": 2, "decoder_layers": 2, "num_queries": 5},
+            **{"encoder_attention_heads": 6, "decoder_attention_heads": 3, "num_labels": 4},
+            **{"encoder_ffn_dim": 20, "decoder_ffn_dim": 22, "use_timm_backbone": False},
+            "backbone_config": {
+                **{"model_type": "resnet", "embedding_size": 8, "hidden_sizes": [16, 16, 20, 24]},
+                **{"depths": [1, 2, 1, 1], "out_features": ["stage4"]},
+            },
+        },
+    ),
+    "sam": (
+        "SamVision",
+        "SamVisionModel",
+        {name: PICTURE[name] for name in PICTURE if name != "intermediate_size"}
+        | {"mlp_dim": 20, "window_size": 2, "global_attn_indexes": [1], "output_channels": 8},
+    ),
     "siglip": ("SiglipVision", "SiglipVisionModel", PICTURE),
+    "clip": ("CLIP", "CLIPModel", CLIP),
+    "clip, first files": (
+        "CLIP",
+        "CLIPModel",
+        CLIP | {"text_config": READS | {"eos_token_id": 2, "hidden_act": "gelu"}},
+    ),
+    "clip pictures": ("CLIPVision", "CLIPVisionModelWithProjection", SEES | {"projection_dim": 14}),
+    "clip texts": ("CLIPText", "CLIPTextModelWithProjection", READS | {"projection_dim": 14}),
     "granite": (
         "Granite",
         "GraniteForCausalLM",
@@ -159,6 +261,14 @@ CASES = {
         | PLAIN
         | {"embedding_multiplier": 3.0, "attention_multiplier": 0.4, "logits_scaling": 5.0}
         | {"residual_multiplier": 0.6},
+    ),
+    "granite_moe": (
+        "GraniteMoe",
+        "GraniteMoeForCausalLM",
+        GROUPED
+        | PLAIN
+        | {"embedding_multiplier": 3.0, "attention_multiplier": 0.4, "logits_scaling": 5.0}
+        | {"residual_multiplier": 0.6, "num_local_experts": 5, "num_experts_per_tok": 2},
     ),
     "stablelm": ("StableLm", "StableLmForCausalLM", GROUPED | PART | {"use_qkv_bias": True}),
     "stablelm, normed": (
@@ -216,6 +326,37 @@ CASES = {
         | {"shared_expert_intermediate_size": 14, "head_dim": 8, "linear_key_head_dim": 6}
         | {"linear_value_head_dim": 4, "linear_num_key_heads": 2, "linear_num_value_heads": 4}
         | {"layer_types": ["linear_attention", "full_attention"]},
+    ),
+    "olmo_hybrid": (
+        "OlmoHybrid",
+        "OlmoHybridForCausalLM",
+        GROUPED
+        | {"linear_num_key_heads": 2, "linear_key_head_dim": 6, "linear_num_value_heads": 4}
+        | {"linear_value_head_dim": 3, "layer_types": ["linear_attention", "full_attention"]},
+    ),
+    "jamba": (
+        "Jamba",
+        "JambaForCausalLM",
+        GROUPED
+        | {"num_hidden_layers": 3, "attn_layer_period": 3, "attn_layer_offset": 1}
+        | {"expert_layer_period": 2, "expert_layer_offset": 1, "num_experts": 5}
+        | {"mamba_d_state": 4, "mamba_dt_rank": 3, "mamba_expand": 2},
+    ),
+    "mamba": ("Mamba", "MambaForCausalLM", MAMBA),
+    "mamba2": (
+        "Mamba2",
+        "Mamba2ForCausalLM",
+        MAMBA | {"num_heads": 6, "head_dim": 8, "n_groups": 2, "chunk_size": 4},
+    ),
+    "zamba2": (
+        "Zamba2",
+        "Zamba2ForCausalLM",
+        TEXT
+        | PLAIN
+        | {"num_hidden_layers": 4, "num_mem_blocks": 2, "adapter_rank": 3, "use_mem_rope": True}
+        | {"layers_block_type": ["hybrid", "linear_attention", "hybrid", "hybrid"]}
+        | {"use_shared_attention_adapter": True, "n_mamba_heads": 6, "mamba_d_state": 4}
+        | {"mamba_ngroups": 2, "chunk_size": 4},
     ),
     "olmoe": (
         "Olmoe",
@@ -301,6 +442,14 @@ def inputs(case):
         return source, torch.ones_like(source).bool(), tokens
     if case == "whisper":
         return torch.randn(2, 7, 18), tokens
+    if case.startswith(("wav2vec2", "hubert")):
+        return (torch.randn(2, 70),)
+    if case == "detr":
+        return (torch.randn(2, 3, 64, 96),)
+    if case.startswith("clip"):
+        tokens[0, 4] = tokens[1, 8] = V - 1  # where a text ends
+        if not case.endswith(("pictures", "texts")):
+            return tokens, torch.randn(3, 3, 12, 12)
     if CASES[case][2].get("image_size"):
         return (torch.randn(2, 3, 12, 12),)
     return (tokens,)

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 FORKS = """
 import os, socket, sys
 sys.path.insert(0, sys.argv[1])
-from attnbook.labs.inside import child
+from attnlabs.inside import child
 asked = socket.socket(fileno=os.dup(0))
 while True:
     word, given, *_ = socket.recv_fds(asked, 1, 2)

@@ -67,6 +67,12 @@ def left_places(padding, T):
     real = torch.arange(T).expand(len(padding), T) >= padding[:, None]
     return F.relu(real.cumsum(1) - 1)
 """,
+    "window_cells": """
+def window_cells(T, w):
+    early = sum(range(1, w + 1))
+    late = (T - w) * w
+    return early + late
+""",
     "head_sum": """
 def head_sum(x, qkv_weight, out_weight, H):
     (B, T, C), out = x.shape, 0
@@ -76,6 +82,24 @@ def head_sum(x, qkv_weight, out_weight, H):
         w = (torch.einsum("btd,bsd->bts", q, k) / math.sqrt(len(rows))).softmax(2)
         out = out + F.linear(w @ v, out_weight[:, rows])
     return out
+""",
+    "circuits": """
+def circuits(qkv_weight, out_weight, H):
+    C = len(out_weight)
+    D, QK, OV = C // H, [], []
+    W_q, W_k, W_v = qkv_weight.chunk(3)
+    for h in range(H):
+        own = slice(h * D, (h + 1) * D)
+        QK.append(torch.einsum("dc,de->ce", W_q[own], W_k[own]))
+        OV.append(torch.einsum("dc,ed->ce", W_v[own], out_weight[:, own]))
+    return torch.stack(QK), torch.stack(OV)
+""",
+    "grouped_heads": """
+def grouped_heads(q, k, v):
+    B, H, T, D = q.shape
+    own = torch.arange(H) // (H // k.shape[1])
+    w = F.softmax(torch.einsum("bhtd,bhsd->bhts", q, k[:, own]) / math.sqrt(D), 3)
+    return torch.einsum("bhts,bhsd->bhtd", w, v[:, own])
 """,
     "memory_terms": """
 def memory_terms(z, up, down):
@@ -282,6 +306,18 @@ def group_advantages(rewards):
         rows.append((row - middle) / (spread + 1e-4))
     return torch.stack(rows)
 """,
+    "clipped_gain": """
+def clipped_gain(ratio, advantage, low, high):
+    found = []
+    for r, a in zip(ratio.tolist(), advantage.tolist()):
+        held = r
+        if r > 1 + high:
+            held = 1 + high
+        if r < 1 - low:
+            held = 1 - low
+        found.append(min(r * a, held * a))
+    return torch.tensor(found)
+""",
     "one_of_k": """
 def one_of_k(n, c, k):
     wanted = [math.comb(n - right, k) / math.comb(n, k) for right in c.tolist()]
@@ -310,6 +346,14 @@ def obs_update(w, H, j, q):
     new[start:] = new[start:] - (w[j] - q) / scale * column
     new[j] = q
     return new
+""",
+    "step_seconds": """
+def step_seconds(rows, length, weights, position, bandwidth):
+    found = []
+    for B in rows.tolist():
+        cache = B * length * position
+        found.append((weights + cache) / bandwidth)
+    return torch.tensor(found)
 """,
     "pages_used": """
 def pages_used(prompts, sizes):
@@ -345,6 +389,18 @@ def idle_share(stages, micro):
     for n in range(int(micro.max())):
         slots = slots + (micro > n)
     return 1 - slots / (slots + stages - 1)
+""",
+    "group_speed": """
+def group_speed(sizes, neighbours, near, far):
+    found = []
+    for size in sizes.tolist():
+        if size <= neighbours:
+            rate = near
+        else:
+            rate = neighbours * far
+            rate = min(rate, near)
+        found.append(float(rate))
+    return torch.tensor(found)
 """,
     "zig_zag_positions": """
 def zig_zag_positions(P, T):
@@ -436,6 +492,11 @@ CHANGES = {
             "return torch.arange(T) * real.flip(1)",
         ),
     },
+    "window_cells": {
+        "no-start": ("return early + late", "return T * w"),
+        "no-diagonal": ("range(1, w + 1)", "range(w)"),
+        "twice": ("(T - w) * w", "T * w"),
+    },
     "head_sum": {
         "unscaled": (" / math.sqrt(len(rows))", ""),
         "scale-width": ("math.sqrt(len(rows))", "math.sqrt(C)"),
@@ -444,6 +505,18 @@ CHANGES = {
         "interleaved": ("torch.arange(C // H) + h * (C // H)", "torch.arange(h, C, H)"),
         "transposed": ("out_weight[:, rows]", "out_weight[rows].T"),
         "averaged": ("return out", "return out / H"),
+    },
+    "circuits": {
+        "order": ("W_q, W_k, W_v =", "W_k, W_q, W_v ="),
+        "scaled": ("torch.stack(QK)", "torch.stack(QK) / math.sqrt(D)"),
+        "transposed": ("out_weight[:, own]))", "out_weight[own].T))"),
+        "backwards": ("dc,ed->ce", "dc,ed->ec"),
+        "exchanged": ("torch.stack(QK), torch.stack(OV)", "torch.stack(OV), torch.stack(QK)"),
+    },
+    "grouped_heads": {
+        "interleaved": ("torch.arange(H) // (H // k.shape[1])", "torch.arange(H) % k.shape[1]"),
+        "unscaled": (" / math.sqrt(D)", ""),
+        "axis": (", 3)", ", 2)"),
     },
     "memory_terms": {
         "no-relu": ("F.relu(", "("),
@@ -686,6 +759,15 @@ CHANGES = {
         "variance": (".sqrt()", ""),
         "no-least": (" + 1e-4", ""),
     },
+    "clipped_gain": {
+        "one-side": (
+            "if r > 1 + high:\n            held = 1 + high",
+            "if r > 1 + low:\n            held = 1 + low",
+        ),
+        "no-low": ("held = 1 - low", "pass"),
+        "no-min": ("min(r * a, held * a)", "held * a"),
+        "max": ("min(r * a", "max(r * a"),
+    },
     "one_of_k": {
         "back": ("math.comb(n - right, k) / math.comb(n, k)", "(1 - right / n) ** k"),
         "none": ("return 1 - none", "return none"),
@@ -706,6 +788,12 @@ CHANGES = {
         "hessian": ("torch.linalg.inv(rest)", "rest"),
         "not-divided": ("scale = column[j - start]", "scale = 1"),
         "sign": ("(w[j] - q)", "(q - w[j])"),
+    },
+    "step_seconds": {
+        "one-cache": ("cache = B * length", "cache = length"),
+        "no-length": ("cache = B * length", "cache = B"),
+        "weights-each": ("weights + cache", "weights * B + cache"),
+        "longest": ("weights + cache", "max(weights, cache)"),
     },
     "pages_used": {
         "inside": (
@@ -730,6 +818,13 @@ CHANGES = {
         "of-work": ("1 - slots / (slots + stages - 1)", "(stages - 1) / slots"),
         "too-few": ("1 - slots / (slots + stages - 1)", "(stages - 1) / (slots + stages)"),
         "busy": ("return 1 - slots", "return slots"),
+    },
+    "group_speed": {
+        "one-card": ("rate = neighbours * far", "rate = far"),
+        "own": ("rate = neighbours * far", "rate = size * far"),
+        "no-limit": ("rate = min(rate, near)", "pass"),
+        "strict": ("size <= neighbours", "size < neighbours"),
+        "network": ("size <= neighbours", "size < 0"),
     },
     "zig_zag_positions": {
         "neighbours": ("return torch.tensor(rows)", "return torch.arange(T).view(P, -1)"),

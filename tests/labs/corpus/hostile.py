@@ -31,8 +31,8 @@ TRIES = {
     "    return torch.zeros(3, 5).as_subclass(T)",
     "writes to the pipe": "import os\n    for fd in range(3, 64):\n        try: os.write(fd, b'{}')"
     "\n        except OSError: pass\n    return q @ k.mT",
-    "reads the grader": "import attnbook.labs.question\n    return q",
-    "reads the grading": "import attnbook.labs.grading.grade\n    return q",
+    "reads the grader": "import attnlabs.question\n    return q",
+    "reads the grading": "import attnlabs.grading.grade\n    return q",
     "reads answers": "from attnbook.attention import scaled_dot_scores as f; return f(q, k)",
     "network": "import socket; socket.create_connection(('1.1.1.1', 53), 2)",
     "objects": "return [object(), 'right', None]",

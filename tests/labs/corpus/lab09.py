@@ -9,8 +9,8 @@ from pathlib import Path
 
 import nbformat
 
-from attnbook.labs.ward.faults import FAULTS, NAMES, drawn
-from attnbook.labs.ward.settings import NAMES as SETTINGS
+from attnlabs.lab09.faults import FAULTS, NAMES, drawn
+from attnlabs.lab09.settings import NAMES as SETTINGS
 
 TRAINS = OWN = True  # tried for other students in tests/labs/test_ward.py
 BEFORE = "import numpy as np\nimport math, torch\nfrom torch.nn import functional as F\n"

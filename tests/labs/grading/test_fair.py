@@ -5,14 +5,14 @@ import textwrap
 import nbformat
 import pytest
 
-from attnbook.labs import source
-from attnbook.labs.grading import follow
-from attnbook.labs.grading.row import Answer
-from attnbook.labs.inside import cells
-from attnbook.labs.inside.answer import right_ones
-from attnbook.labs.inside.dependencies import reached
-from attnbook.labs.inside.fingerprints import outcome, same
-from attnbook.labs.question import copies, drawn, run
+from attnlabs import source
+from attnlabs.grading import follow
+from attnlabs.grading.row import Answer
+from attnlabs.inside import cells
+from attnlabs.inside.answer import right_ones
+from attnlabs.inside.dependencies import reached
+from attnlabs.inside.fingerprints import outcome, same
+from attnlabs.question import copies, drawn, run
 
 SCORES = "def scores(q, k):\n    return q @ k.mT / q.shape[-1] ** 0.5\n"
 WRONG = "def scores(q, k):\n    return q @ k.mT\n"
@@ -124,12 +124,12 @@ def test_no_hidden_number_leaves_with_a_message(grade, hand_in):
     answers = {"scores": say, "softmax": kind, "masked_softmax": name, "causal_mask": forged}
     row = grade(hand_in(answers, "import torch"))
     said = {name: row.questions[name].text for name in answers}
-    assert said["scores"].endswith("it stopped with ValueError in line 2 of scores.")
+    assert said["scores"].endswith("it stopped with ValueError in scores.")
     assert said["softmax"].endswith("it stopped with an error.")
     assert not [text for text in said.values() if "0." in text or "tensor" in text], said
 
 
-def test_errors_in_grading_say_line_and_hint(grade, hand_in):
+def test_errors_in_grading_say_where_and_a_hint(grade, hand_in):
     turned = "def scores(q, k):\n    return q @ k / q.shape[-1] ** 0.5"
     summed = (
         "def softmax(x):\n    e = (x - x.amax(-1, keepdim=True)).exp()\n    return e / e.sum(-1)"
@@ -139,10 +139,10 @@ def test_errors_in_grading_say_line_and_hint(grade, hand_in):
     answers = {"scores": turned, "softmax": summed, "causal_mask": unknown, "reverse": nothing}
     row = grade(hand_in(answers))
     said = {name: row.questions[name].text for name in answers}
-    assert "RuntimeError in line 2 of scores" in said["scores"]
+    assert "RuntimeError in scores" in said["scores"]
     assert "must be transposed" in said["scores"]
     assert "keepdim=True" in said["softmax"]
-    assert "NameError in line 2 of causal_mask (about helper)" in said["causal_mask"]
+    assert "NameError in causal_mask (about helper)" in said["causal_mask"]
     assert "is a `return` missing?" in said["reverse"]
 
 

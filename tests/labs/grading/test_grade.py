@@ -9,11 +9,10 @@ import zipfile
 import pytest
 import torch
 
-from attnbook import cli
-from attnbook.labs import gradescope, release
-from attnbook.labs.grading import grade as grading
-from attnbook.labs.grading import sandbox, submissions
-from attnbook.labs.grading.row import Row
+from attnlabs import cli, gradescope, release
+from attnlabs.grading import grade as grading
+from attnlabs.grading import sandbox, submissions
+from attnlabs.grading.row import Row
 
 CODE = {
     "right": "def scores(q, k):\n    return q @ k.mT / q.shape[-1] ** 0.5",
@@ -48,7 +47,7 @@ def handed_in(submitted, tmp_path_factory):
 def graded(root, handed_in):
     """The command as a lecturer gives it; then the folder with everything it wrote."""
     out = handed_in.with_name("grades.csv")
-    words = ["labs", "grade", "3", str(handed_in), "--out", str(out), "--labs", str(root / "labs")]
+    words = ["grade", "3", str(handed_in), "--out", str(out), "--labs", str(root / "labs")]
     assert not cli.main([*words, "--workers", "1"])
     return words, out
 
@@ -153,7 +152,6 @@ def test_without_bubblewrap_it_grades_too_and_warns(
     monkeypatch.setattr(sandbox, "walls", lambda: None)
     (tmp_path / "empty.ipynb").touch()
     words = [
-        "labs",
         "grade",
         "3",
         str(tmp_path),
@@ -179,7 +177,7 @@ def test_as_root_and_without_walls_it_refuses_before_anything_is_written(
 
     monkeypatch.setattr(grading, "grade", begin)
     (tmp_path / "empty.ipynb").touch()
-    words = ["labs", "grade", "3", str(tmp_path), "--labs", str(root / "labs"), "--out"]
+    words = ["grade", "3", str(tmp_path), "--labs", str(root / "labs"), "--out"]
     assert cli.main([*words, str(tmp_path / "out.csv")])
     said = capsys.readouterr().err
     assert ("students' code would run as root" in said) == (python == "root's alone")
@@ -192,6 +190,8 @@ NAMED = {
     "Ada Lovelace_12_assignsubmission_file_/lab.ipynb": ("Ada Lovelace", "12"),
     "Ada Lovelace_12_assignsubmission_file_lab.ipynb": ("Ada Lovelace", "12"),
     "class/Ada_12_assignsubmission_file_/Bob_13_assignsubmission_file_.ipynb": ("Ada", "12"),
+    "Group_7-Team B_81_assignsubmission_file_/lab3.ipynb": ("Group_7-Team B", "81"),
+    "A_b_1_assignsubmission_file_x_9_assignsubmission_file_.ipynb": ("A_b", "1"),
     "lovelaceada_12_34567_lab.ipynb": ("lovelaceada", "12"),
     "lovelaceada_LATE_12_34567_x_99_assignsubmission_file_.ipynb": ("lovelaceada", "12"),
     "hw_3_2_ada.ipynb": ("hw_3_2_ada", ""),
@@ -202,6 +202,26 @@ NAMED = {
 def test_who_handed_in_is_what_the_platform_put_in_front(file):
     """However a student calls a file, it is not taken for somebody else's."""
     assert submissions.Submission(file, b"").owner == NAMED[file]
+
+
+OWNED = {
+    "one folder with one person": (["zoe/lab3.ipynb"], ["zoe"]),
+    "a folder for each": (["ada/lab3.ipynb", "zoe/lab3.ipynb"], ["ada", "zoe"]),
+    "one folder for all": (["week3/ada.ipynb", "week3/zoe.ipynb"], ["ada", "zoe"]),
+    "zips of their own": (["x/zoe.zip/lab3.ipynb", "x/ada.zip/lab3.ipynb"], ["zoe", "ada"]),
+    "groups of two": (
+        ["a/zoe/lab3.ipynb", "b/zoe/lab3.ipynb"],
+        ["a/zoe/lab3.ipynb", "b/zoe/lab3.ipynb"],
+    ),
+    "no folder": (["lab3.ipynb"], ["lab3"]),
+}
+
+
+@pytest.mark.parametrize("kind", OWNED)
+def test_a_folder_with_one_file_says_whose_it_is(kind):
+    files, names = OWNED[kind]
+    found = submissions.owners([submissions.Submission(file, b"") for file in files])
+    assert [owner.name for owner in found] == names
 
 
 def test_a_name_that_no_copy_has_is_flagged(grade, hand_in):

@@ -3,13 +3,12 @@
 import itertools
 import json
 import os
-import time
 
 import pytest
 from corpora import CORPORA
 from hostile import DEF, TRIES, broken
 
-from attnbook.labs.grading import sandbox
+from attnlabs.grading import sandbox
 
 RIGHT = {"scores": "def scores(q, k):\n    return q @ k.mT / q.shape[-1] ** 0.5"}
 WRONG = {"scores": "def scores(q, k):\n    return q @ k.mT"}
@@ -19,7 +18,7 @@ PATCHES = {
     "safetensors": "import safetensors.torch; safetensors.torch.save = lambda *a: b'right'",
     "json": "import json; json.dumps = lambda *a, **k: '{\"notes\": []}'",
     "forged": 'import json; json.dumps = lambda *a, **k: \'{"notes": 5, "used": 7}\'',
-    "the grader's own": "import attnbook.labs.inside.answer as w; w.reply = lambda *a, **k: b'{}'",
+    "the grader's own": "import attnlabs.inside.answer as w; w.reply = lambda *a, **k: b'{}'",
     "check": "def check(*a): raise SystemExit",
     "exit": "import atexit, os; atexit.register(os._exit, 7)",
 }
@@ -48,8 +47,10 @@ def test_a_hostile_function_costs_its_own_question_only(name, grade, hand_in):
         assert row.questions["causal_mask"].points == 2
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", CORPORA)
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(n, marks=pytest.mark.slow if n == 10 else pytest.mark.weekly) for n in CORPORA],
+)
 def test_every_question_of_every_lab_meets_something_hostile(number, of):
     """All questions but one; the right answer to that one keeps its points."""
     course, corpus = of(number), CORPORA[number]
@@ -84,15 +85,15 @@ def test_nothing_but_tmp_can_be_written_and_nobody_looked_into(walls, grader, bo
     if walls:
         raw = hand_in({"scores": code}, "import os")
         reply = sandbox.run(grader.job, grader.arguments, raw, box, walls)["scores"]
-        assert reply.lines("notes")[0].endswith(": ['/tmp'] True ['attnbook']")
+        ours = ["attnbook", "attnlabs", "bookkit"]  # empty, but for what runs beside an answer
+        assert reply.lines("notes")[0].endswith(f": ['/tmp'] True {ours}")
 
 
-def test_forged_frames_are_read_in_time_and_as_text():
-    """Half characters can be written in JSON; in a page of the whole class they could not."""
+def test_forged_frames_are_read_once_and_as_text():
+    """Half characters can be written in JSON; in a page of the whole class they could not. Read
+    again from the start for each of 200,000 lines, the test would meet its own limit."""
     line = b'{"name": "a", "status": "ok", "seconds": 1, "bytes": %d}\n'
-    started = time.monotonic()
     assert list(sandbox.replies(line % 0 * 200_000)) == ["a"]
-    assert time.monotonic() - started < 20
     half = b'{"notes": ["\\ud800", ["<b>"]]}'
     reply = sandbox.replies(line % len(half) + half)["a"]
     assert "".join(reply.lines("notes")).encode() == b"?['<b>']"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from attnbook.labs.grading import report, roster, submissions, written
-from attnbook.labs.grading.row import Answer, Row
+from attnlabs.grading import report, roster, submissions, written
+from attnlabs.grading.row import Answer, Row
 
 
 def rows(path):

@@ -1,0 +1,568 @@
+"""What every explorable promises, in a real browser: arithmetic, keys, fingers, phones, themes."""
+
+import json
+import re
+from itertools import chain
+
+import pytest
+import torch
+
+from attnbook.attention import AdditiveScores
+from bookkit.explore import element
+from bookkit.explore.alignment import Alignment
+from bookkit.explore.block import BlockWalk
+from bookkit.explore.by_hand import AttentionByHand
+from bookkit.explore.clinic import Clinic
+from bookkit.explore.colours import ColourRefinement
+from bookkit.explore.cost import Cost
+from bookkit.explore.decay import Decay
+from bookkit.explore.decoding import Decoding
+from bookkit.explore.draft_check import DraftCheck
+from bookkit.explore.heads import HeadSwitchboard
+from bookkit.explore.inside import Inside
+from bookkit.explore.lookup import Lookup
+from bookkit.explore.low_rank import LowRankChange
+from bookkit.explore.machines import FourMachines
+from bookkit.explore.masks import MaskPainter
+from bookkit.explore.memory import MatrixMemory
+from bookkit.explore.next_token import NextToken
+from bookkit.explore.patches import PatchRows
+from bookkit.explore.planner import Planner
+from bookkit.explore.rope import Rope
+from bookkit.explore.router import RouterLoads
+from bookkit.explore.sampling import Sampling
+from bookkit.explore.scaling import ScalingFit
+from bookkit.explore.tiles import Tiles
+
+WORDS = ["my", "red", "car"]
+STATES = torch.tensor([[0.5, 1.5], [-1.0, 0.5], [1.0, -1.0]])
+
+
+def lookup(words=WORDS):
+    additive = AdditiveScores(2, 2, 3)
+    for i, part in enumerate(additive.parameters()):
+        part.data = torch.linspace(-1.5, 2, part.numel()).view_as(part) * (-1) ** i
+    return Lookup(words, STATES, torch.tensor([1.0, 0.5]), additive)
+
+
+MAKERS = {
+    "alignment": Alignment,
+    "block": BlockWalk,
+    "lookup": lookup,
+    "low-rank": LowRankChange,
+    "clinic": Clinic,
+    "colours": ColourRefinement,
+    "draft-check": DraftCheck,
+    "cost": Cost,
+    "decay": Decay,
+    "decoding": Decoding,
+    "heads": HeadSwitchboard,
+    "inside": Inside,
+    "by-hand": AttentionByHand,
+    "machines": FourMachines,
+    "masks": MaskPainter,
+    "next-token": NextToken,
+    "memory": MatrixMemory,
+    "patches": PatchRows,
+    "planner": Planner,
+    "rope": Rope,
+    "router": RouterLoads,
+    "sampling": Sampling,
+    "scaling": ScalingFit,
+    "tiles": Tiles,
+}
+every = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+PAGE = """<!doctype html><html lang="en" data-theme="light"><title>explorable</title>
+<meta name="viewport" content="width=device-width">
+<style>html[data-theme=dark] body {{ background: #121212; color: #CED6DD }}
+@media (max-width: 480px) {{ body {{ margin: 0 28px }} section {{ overflow-x: auto }} }}</style>
+<body><main><h1>An explorable</h1>{body}<p style="height: 150vh"></p></main>"""
+TARGETS = "button, .set label, [role=slider], [role=spinbutton], [role=gridcell], input[type=range]"
+
+
+class Visit:
+    """A page with explorables on it; `trouble` is what it said or asked for."""
+
+    def __init__(self, blank, *things, width=700, **settings):
+        self.tab = blank(width, **{"reduced_motion": "reduce", **settings})
+        self.trouble = []
+        note = self.trouble.append
+        self.heard = {
+            "pageerror": lambda error: note(str(error)),
+            "console": lambda line: note(line.text),
+            "request": lambda request: note(request.url),
+        }
+        body = "".join(f"<section>{thing._repr_html_()}</section>" for thing in things)
+        self.content = PAGE.format(body=body)
+        self.name = f"attn-{things[0].tag}"
+
+    def __enter__(self):
+        self.page = self.tab.__enter__()
+        for event, hear in self.heard.items():
+            self.page.on(event, hear)
+        self.page.set_content(self.content)
+        return self
+
+    def __exit__(self, *error):
+        for event, hear in self.heard.items():
+            self.page.remove_listener(event, hear)
+        self.tab.__exit__(*error)
+        assert self.trouble == []
+
+    def ask(self, code, given=None):
+        """Evaluate JavaScript in which `e` is the first explorable and `given` an argument."""
+        code = f"async (given) => {{ const e = document.querySelector('{self.name}'); {code} }}"
+        return self.page.evaluate(code, given)
+
+    @property
+    def state(self):
+        return self.ask("return e.state")
+
+    def find(self, selector):
+        """What matches in the first explorable and can be seen."""
+        return self.page.locator(self.name).first.locator(selector).locator("visible=true")
+
+
+def close(found, expected, near):
+    """Nested lists and dictionaries, number by number."""
+    if isinstance(expected, dict):
+        assert set(expected) <= set(found)
+        return all(close(found[key], expected[key], near) for key in expected)
+    if isinstance(expected, list):
+        return len(found) == len(expected) and all(
+            close(f, x, near) for f, x in zip(found, expected, strict=True)
+        )
+    if isinstance(expected, float):
+        return found == pytest.approx(expected, rel=near, abs=near)
+    return found == expected
+
+
+def test_all_explorables_are_tested():
+    made = {type(make()) for make in MAKERS.values()}
+    assert made == set(element.Explorable.__subclasses__())
+
+
+@every
+def test_the_browser_computes_what_the_module_computes(blank, make):
+    thing = make()
+    cases = list(thing.cases())
+    assert len(cases) > 9
+    with Visit(blank, thing) as visit:
+        found = visit.ask(
+            "return given.map((patch) => { e.reset(); e.set(patch); return e.result })", cases
+        )
+    for patch, result in zip(cases, found, strict=True):
+        expected = thing.result({**thing.start(), **patch})
+        assert close(result, expected, thing.near), patch
+
+
+@every
+def test_it_starts_with_the_numbers_and_the_sentence_of_the_still_picture(blank, make):
+    thing = make()
+    with Visit(blank, thing) as visit:
+        assert close(visit.ask("return e.result"), thing.result(thing.start()), thing.near)
+        assert visit.state == json.loads(json.dumps(thing.start()))
+        assert visit.find(".say").inner_text() == thing.sentence()
+        assert visit.find(".ask").inner_text() == thing.question
+    assert re.search(r"\d", thing.sentence())
+    assert thing.question.endswith("?")
+
+
+@every
+def test_without_scripts_and_in_print_the_still_picture_is_seen(blank, make):
+    thing = make()
+    with Visit(blank, thing, java_script_enabled=False) as visit:
+        assert visit.page.locator("svg[role=img]").is_visible()
+        assert visit.page.get_by_text(thing.sentence()).is_visible()
+    with Visit(blank, thing) as visit:
+        still = visit.page.locator(f"{visit.name} > svg")
+        assert not still.is_visible()
+        visit.page.emulate_media(media="print")
+        assert still.is_visible()
+        assert not visit.find(".card").is_visible()
+        outside = """node => [...node.querySelectorAll("text")].filter((text) => {
+            const box = text.getBBox(), all = node.viewBox.baseVal
+            return box.x < 0 || box.x + box.width > all.width || box.y + box.height > all.height
+        }).map((text) => text.textContent)"""
+        assert still.evaluate(outside) == []
+        ink = still.locator("text").first.evaluate("node => getComputedStyle(node).fill")
+        visit.page.evaluate("document.documentElement.dataset.theme = 'dark'")
+        assert still.locator("text").first.evaluate("node => getComputedStyle(node).fill") == ink
+
+
+@every
+def test_every_control_is_reached_by_tab_seen_and_moved_by_keys(blank, make):
+    with Visit(blank, make()) as visit:
+        ring = """const node = e.shadowRoot.activeElement, style = getComputedStyle(node),
+            next = node.nextElementSibling && getComputedStyle(node.nextElementSibling)
+            return [style, next].some((s) => s && s.outlineStyle == "solid"
+                && parseFloat(s.outlineWidth) >= 3)"""
+        visit.page.keyboard.press("Tab")
+        stops = 0
+        while visit.ask("return !!e.shadowRoot.activeElement"):
+            assert visit.ask(ring), visit.ask("return e.shadowRoot.activeElement.outerHTML")
+            stops += 1
+            visit.page.keyboard.press("Tab")
+        groups = visit.find("[role=radiogroup]").count() + visit.find("button.reset").count()
+        assert stops >= groups + 1
+        start = visit.state
+        movers = visit.find("[role=slider], [role=spinbutton], input[type=range]")
+        radios = visit.find("input[type=radio]:checked")
+        movers = movers.all()
+        for node in chain(movers[:: 1 + len(movers) // 16], radios.all()):
+            node.focus()
+            for key in ("ArrowUp", "ArrowRight", "ArrowDown", "ArrowLeft"):
+                visit.page.keyboard.press(key)
+                if visit.state != start:
+                    break
+            assert visit.state != start, node.evaluate("node => node.outerHTML")
+            visit.page.keyboard.press("Home")
+            assert visit.state == start
+        visit.find("button.reset").focus()
+
+
+@every
+def test_escape_and_reset_go_back_to_the_start(blank, make):
+    thing = make()
+    patches = [patch for patch in thing.cases() if {**thing.start(), **patch} != thing.start()]
+    with Visit(blank, thing) as visit:
+        for way in ("Escape", "Enter"):
+            visit.ask("e.set(given); await e.ready", patches[0])
+            assert visit.state != thing.start()
+            visit.find("button.reset").focus()
+            visit.page.keyboard.press(way)
+            visit.ask("await e.ready")
+            assert visit.find(".say").inner_text() == thing.sentence()
+            assert visit.state == json.loads(json.dumps(thing.start()))
+
+
+def faults(page):
+    """What axe-core finds, contrast included; it is given to a page once."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(axe.axe_script)
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+    return [(fault["id"], [node["html"][:200] for node in fault["nodes"][:3]]) for fault in found]
+
+
+def drag(visit, node, dx, dy):
+    """A finger on the middle of a node moves in eight steps and is lifted."""
+    node.scroll_into_view_if_needed()
+    box = node.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    session = visit.page.context.new_cdp_session(visit.page)
+    for step in range(10):
+        kind = {0: "touchStart", 9: "touchEnd"}.get(step, "touchMove")
+        points = [{"x": x + dx * step / 8, "y": y + dy * step / 8}] if step < 9 else []
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    session.detach()
+
+
+@every
+def test_a_finger_drags_what_can_be_dragged_and_scrolls_the_page_elsewhere(blank, make):
+    with Visit(blank, make(), width=390, has_touch=True, is_mobile=True) as visit:
+        handles = visit.find("[role=spinbutton], [role=slider]").all()
+        for handle in handles[:: max(1, len(handles) // 6)]:
+            start = visit.state
+            drag(visit, handle, 40, 0)
+            visit.page.wait_for_timeout(30)
+            moved = visit.state != start
+            if not moved:  # it stood at its greatest
+                drag(visit, handle, -40, 0)
+                moved = visit.state != start
+            assert moved, handle.evaluate("node => node.outerHTML")
+        visit.page.evaluate("scrollTo(0, 0)")
+        drag(visit, visit.find(".picture"), 0, -150)
+        visit.page.wait_for_timeout(300)
+        assert visit.page.evaluate("scrollY") > 50
+
+
+@every
+@pytest.mark.parametrize("width", [390, 1000])
+def test_it_fits_with_targets_for_fingers_and_letters_for_eyes(blank, make, width):
+    thing = make()
+    letters = """const sizes = [], walk = (node) => {
+        for (const child of node.childNodes) {
+            if (child.nodeType == 3 && child.data.trim()) {
+                const style = getComputedStyle(node)
+                const scale = node.getScreenCTM ? node.getScreenCTM().a : 1
+                if (node.checkVisibility?.() && node.tagName != "STYLE")
+                    sizes.push([parseFloat(style.fontSize) * scale, child.data])
+            } else if (child.nodeType == 1) walk(child)
+        }
+    }
+    walk(e.shadowRoot); return sizes"""
+    with Visit(blank, thing, width=width, is_mobile=width < 500) as visit:
+        for patch in ({}, *list(thing.cases())[:3]):
+            visit.ask("e.reset(); e.set(given); await e.ready", patch)
+            assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+            ends = """e.scrollIntoView(); const box = e.getBoundingClientRect()
+                return [box.left + 3, box.right - 3].every((x) =>
+                    document.elementFromPoint(x, box.top + 30) === e)"""
+            assert visit.ask(ends), "the page cuts it off"
+            assert min(visit.ask(letters))[0] >= 11, min(visit.ask(letters))
+            sides = f"""return [...e.shadowRoot.querySelectorAll("{TARGETS}")]
+                .map((node) => [node.getBoundingClientRect(), node.outerHTML])
+                .filter(([box]) => box.width).map(([b, text]) => [b.width, b.height, text])"""
+            for across, down, node in visit.ask(sides):
+                assert min(across, down) >= thing.target - 0.01, node
+
+
+@every
+def test_the_letters_in_it_do_not_cover_each_other(blank, make):
+    """Leaves with text, measured by their letters; buttons and cells hold what is in them."""
+    boxes = """const found = [], walk = (node) => {
+        for (const child of node.childNodes) {
+            if (child.nodeType == 3 && child.data.trim() && node.tagName != "STYLE"
+                && node.checkVisibility?.({opacityProperty: true}) && !node.closest(".quiet")) {
+                const range = document.createRange()
+                range.selectNodeContents(child)
+                for (const r of range.getClientRects())
+                    found.push([r.left, r.top, r.right, r.bottom, child.data])
+            } else if (child.nodeType == 1) walk(child)
+        }
+    }
+    walk(e.shadowRoot); return found"""
+    thing = make()
+    for width in (390, 700):
+        with Visit(blank, thing, width=width, is_mobile=width < 500) as visit:
+            for patch in ({}, *list(thing.cases())[:3]):
+                visit.ask("e.reset(); e.set(given); await e.ready", patch)
+                found = visit.ask(boxes)
+                card = visit.find(".card").bounding_box()
+                for i, (left, top, right, bottom, words) in enumerate(found):
+                    assert card["x"] <= left and right <= card["x"] + card["width"], words
+                    for l2, t2, r2, b2, other in found[:i]:
+                        across, down = (
+                            min(right, r2) - max(left, l2),
+                            min(bottom, b2) - max(top, t2),
+                        )
+                        assert across <= 1 or down <= 4, (width, patch, words, other)
+
+
+@every
+def test_drawing_it_again_is_little_work(blank, make):
+    """What is there is changed in place; at most some hundred nodes are new."""
+    with Visit(blank, make()) as visit:
+        made = visit.ask(
+            """const watch = new MutationObserver(() => {})
+            watch.observe(e.shadowRoot ?? e, { childList: true, subtree: true })
+            e.render()
+            const nodes = watch.takeRecords().flatMap((record) => [...record.addedNodes])
+            return nodes.reduce((n, x) => n + 1 + (x.querySelectorAll?.('*').length ?? 0), 0)"""
+        )
+    print(f"{make().tag}: {made} nodes")
+    assert made <= 300
+
+
+@every
+def test_nothing_moves_by_itself(blank, make):
+    with Visit(blank, make()) as visit:
+        frames = visit.ask(
+            """await e.ready
+            let frames = 0
+            const ask = window.requestAnimationFrame
+            window.requestAnimationFrame = (f) => { frames += 1; return ask(f) }
+            await new Promise((done) => setTimeout(done, 300))
+            return [frames, e.getAnimations({ subtree: true }).length]"""
+        )
+    assert frames == [0, 0]
+
+
+@every
+def test_both_themes_are_read_well_and_switching_draws_nothing_again(blank, make):
+    thing = make()
+    with Visit(blank, thing) as visit:
+        visit.ask(
+            "e.drawn = 0; const draw = e.draw; e.draw = (...x) => { e.drawn++; draw.apply(e, x) }"
+        )
+        for patch in ({}, *list(thing.cases())[:1]):
+            visit.ask("e.reset(); e.set(given); await e.ready", patch)
+            drawn = visit.ask("return e.drawn")
+            for theme in ("light", "dark"):
+                visit.page.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+                assert faults(visit.page) == []
+            assert visit.ask("return e.drawn") == drawn
+
+
+@pytest.mark.parametrize(
+    "place", ["html data-theme=dark", "html theme=dark", "body data-jp-theme-light=false"]
+)
+def test_the_theme_of_site_colab_and_jupyterlab_is_followed(blank, place):
+    ink = lambda visit: visit.find(".say").evaluate("node => getComputedStyle(node).color")  # noqa: E731
+    node, setting = place.split(" ")
+    name, value = setting.split("=")
+    with Visit(blank, AttentionByHand(), color_scheme="light") as visit:
+        visit.page.evaluate("document.documentElement.removeAttribute('data-theme')")
+        light = ink(visit)
+        visit.page.locator(node).evaluate(
+            "(node, [k, v]) => node.setAttribute(k, v)", [name, value]
+        )
+        dark = ink(visit)
+        assert light == "rgb(34, 40, 50)" and dark == "rgb(206, 214, 221)"
+
+
+def test_where_the_page_says_nothing_the_system_decides(blank):
+    for scheme, ink in (("light", "rgb(34, 40, 50)"), ("dark", "rgb(206, 214, 221)")):
+        with Visit(blank, AttentionByHand(), color_scheme=scheme) as visit:
+            visit.page.evaluate("document.documentElement.removeAttribute('data-theme')")
+            assert visit.find(".say").evaluate("node => getComputedStyle(node).color") == ink
+
+
+@every
+def test_two_copies_do_not_know_of_each_other(blank, make):
+    thing = make()
+    patch = next(p for p in thing.cases() if {**thing.start(), **p} != thing.start())
+    with Visit(blank, thing, make()) as visit:
+        visit.ask("e.set(given); await e.ready", patch)
+        second = visit.page.locator(visit.name).nth(1)
+        assert second.evaluate("e => e.state") == json.loads(json.dumps(thing.start()))
+        assert visit.state != second.evaluate("e => e.state")
+
+
+@every
+def test_a_state_that_does_not_exist_is_refused(blank, make):
+    with Visit(blank, make()) as visit:
+        said = visit.ask("try { e.set({ colour: 3 }) } catch (error) { return error.message }")
+        assert said == 'no "colour" in the state'
+        limits = visit.ask("return e.constructor.limits")
+        for name, (low, *_, high) in limits.items():
+            code = "try { e.set({ [given[0]]: given[1] }) } catch (error) { return error.message }"
+            wrong = "blue" if isinstance(low, str) else high + 1
+            assert visit.ask(code, [name, wrong]).endswith(f": {wrong}"), name
+
+
+@every
+def test_what_is_stored_is_small_and_always_the_same(make):
+    thing = make()
+    stored = thing._repr_html_()
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert make()._repr_html_() == stored
+    finally:
+        torch.set_default_dtype(torch.float32)
+    numbers = re.search(r"data-numbers='([^']*)'", stored)[1]
+    run = element.script(thing.tag, *thing.needs)
+    assert len((run + numbers).encode()) <= 30_000
+    assert len(stored.encode()) <= 40_000
+    assert repr(thing) == f"{type(thing).__name__}: move it in the browser"
+    assert not re.search(r"https?://(?!www\.w3\.org/)", stored)
+
+
+def test_hostile_words_stay_words(blank):
+    hostile = ['"><script>console.log(1)</script>', "</attn-lookup><b>", "&lt;c"]
+    words = [*hostile, "on", "the", "mat"]
+    for thing in (lookup(hostile), AttentionByHand(words=words, asks=["<i>a", "b"])):
+        with Visit(blank, thing) as visit:
+            assert visit.page.locator("b:not(p > b), i").count() == 0
+            assert hostile[0] in visit.page.locator(visit.name).evaluate(
+                "e => e.shadowRoot.textContent"
+            )
+
+
+def contrast(one, other):
+    def light(colour):
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        parts = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
+        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2] + 0.05
+
+    a, b = light(one), light(other)
+    return max(a, b) / min(a, b)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_role_is_read_on_the_page_and_on_a_surface(theme):
+    colours = element.palette("light") | element.palette(theme)
+    roles = [
+        "ink",
+        "muted",
+        "query",
+        "key",
+        "value",
+        "weight",
+        "output",
+        "position",
+        "state",
+        "gradient",
+    ]
+    for role in roles:
+        for ground in ("paper", "surface"):
+            assert contrast(colours[f"--d-{role}"], colours[f"--d-{ground}"]) >= 4.5, role
+    assert contrast(colours["--d-line"], colours["--d-surface"]) >= 3
+
+
+def cell(visit, i, j):
+    box = visit.page.locator(f"[data-cell='{i} {j}']").bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def test_the_mouse_paints_a_mask_and_the_python_beside_it_makes_the_same(blank):
+    thing = MaskPainter(flips=(), pattern="window")
+    with Visit(blank, thing) as visit:
+        mouse = visit.page.mouse
+        mouse.move(*cell(visit, 1, 5))
+        mouse.down()
+        mouse.move(*cell(visit, 1, 9), steps=9)
+        mouse.move(*cell(visit, 3, 9), steps=9)
+        mouse.up()
+        assert visit.state["flips"] == [[1, 5], [1, 6], [1, 7], [1, 8], [1, 9], [2, 9], [3, 9]]
+        for patch in ({}, *list(thing.cases())[1::7]):
+            visit.ask("e.set(given); await e.ready", patch)
+            names = {"torch": torch}
+            exec(visit.find(".code").inner_text(), names)
+            assert names["mask"].tolist() == visit.ask("return e.result.mask")
+
+
+def test_a_finger_flips_by_a_tap_paints_sideways_and_scrolls_upwards(blank):
+    with Visit(blank, MaskPainter(), width=390, has_touch=True, is_mobile=True) as visit:
+        visit.page.touchscreen.tap(*cell(visit, 0, 11))
+        assert visit.state["flips"] == [[0, 11], [2, 9]]
+        node = visit.page.locator("[data-cell='5 6']")
+        drag(visit, node, 60, 0)
+        assert [5, 8] in visit.state["flips"]
+        before = visit.state["flips"]
+        drag(visit, node, 0, -100)
+        visit.page.wait_for_function("scrollY > 50")
+        assert visit.state["flips"] == before
+
+
+def test_space_flips_the_cell_that_the_arrows_reached(blank):
+    with Visit(blank, MaskPainter(flips=())) as visit:
+        visit.page.locator("[data-cell='0 0']").focus()
+        for key in ("ArrowRight", "ArrowDown", "ArrowRight", "Space"):
+            visit.page.keyboard.press(key)
+        assert visit.state["flips"] == [[1, 2]]
+
+
+def test_what_is_copied_is_the_python(blank):
+    with Visit(blank, MaskPainter()) as visit:
+        visit.find("button >> text=Copy").click()
+        assert visit.find("button >> text=/Copied|Selected/").is_visible()
+        assert visit.page.evaluate("String(getSelection())") == visit.find(".code").inner_text()
+
+
+def test_explorables_and_drawings_have_one_palette(blank):
+    """Both are put on one page; the browser says what colour each variable has in each."""
+    from bookkit.drawings.palette import CSS
+
+    with Visit(blank, AttentionByHand()) as visit:
+        visit.page.locator("main").evaluate(
+            "(node, css) => { node.innerHTML += `<style>${css}</style><div class=drawing></div>` }",
+            CSS,
+        )
+        colours = """node => Object.fromEntries(given.map((name) =>
+            [name, getComputedStyle(node).getPropertyValue(name).trim()]))"""
+        names = re.findall(r"(--d-\w+): #", CSS)
+        assert len(set(names)) > 12
+        for theme in ("light", "dark"):
+            visit.page.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+            ours, theirs = (
+                visit.page.locator(place).first.evaluate(
+                    colours.replace("given", json.dumps(sorted({*names} - {"--d-grey"})))
+                )
+                for place in (visit.name, ".drawing")
+            )
+            assert ours == theirs
+        for role, fill, reach in element.FILLS:
+            assert element.palette("light")[f"--d-{role}-fill"] in fill
+            assert element.palette("light")[f"--d-{role}-reach"] == reach

@@ -1,0 +1,772 @@
+"""What a reader finds in half a minute with each explorable is true of the module."""
+
+import itertools
+import math
+
+import nbformat
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from attnbook.attention import scaled_dot_scores
+from attnbook.block import Block, PostNorm, PreNorm
+from attnbook.data import graphs
+from attnbook.efficient import flash, sparse
+from attnbook.inside.watch import watch, without_heads
+from attnbook.losses import parameters
+from attnbook.models.gpt2 import gpt2
+from attnbook.models.llama import llama
+from attnbook.models.mixtral import mixtral
+from attnbook.norms import LayerNorm
+from bookkit.explore.alignment import RUNS, Alignment, per_cent, written
+from bookkit.explore.block import BlockWalk, parts
+from bookkit.explore.by_hand import AttentionByHand
+from bookkit.explore.clinic import INSTRUMENTS, PATIENTS, Clinic, height, short
+from bookkit.explore.colours import PAIRS, ColourRefinement, adjacency
+from bookkit.explore.colours import tokens as told
+from bookkit.explore.cost import MODELS, Cost, Model
+from bookkit.explore.draft_check import DraftCheck
+from bookkit.explore.heads import HeadSwitchboard, trained
+from bookkit.explore.low_rank import LowRankChange
+from bookkit.explore.masks import MaskPainter
+from bookkit.explore.memory import MatrixMemory
+from bookkit.explore.next_token import NextToken
+from bookkit.explore.patches import PatchRows
+from bookkit.explore.rope import Rope
+from bookkit.explore.router import SEEDS, RouterLoads, within
+from bookkit.explore.sampling import Sampling, drawn
+from bookkit.explore.tiles import Tiles
+from bookkit.results.stored_run import stored_run
+
+
+def result(thing, **patch):
+    return thing.result({**thing.start(), **patch})
+
+
+class TestByHand:
+    thing = AttentionByHand()
+
+    def test_the_best_word_has_seven_tenths_and_all_as_in_the_chapter(self):
+        now = result(self.thing)
+        assert [round(s, 2) for s in now["scores"][0]] == [1, 3.15, 0.5, 0, 1, 0.5]
+        assert [round(w, 2) for w in now["weights"][0]] == [0.08, 0.71, 0.05, 0.03, 0.08, 0.05]
+        assert [round(x, 2) for x in now["output"][0]] == [0.64, 0.04, 0.13, 0.68]
+
+    def test_at_a_temperature_of_a_tenth_cat_takes_nearly_all(self):
+        assert result(self.thing, divide="tau", tau=0.1)["weights"][0][1] > 0.99
+
+    def test_a_longer_key_gets_louder_for_every_query(self):
+        k = self.thing.start()["k"]
+        longer = [[2 * x for x in row] if j == 2 else row for j, row in enumerate(k)]
+        before, after = (result(self.thing, queries=2, k=keys)["weights"] for keys in (k, longer))
+        assert all(new[2] > old[2] for old, new in zip(before, after, strict=True))
+
+    def test_along_the_wrong_axis_one_query_gives_ones(self):
+        assert result(self.thing, over="queries")["weights"] == [[1.0] * 6]
+        two = result(self.thing, over="queries", queries=2)["weights"]
+        assert [sum(pair) for pair in zip(*two, strict=True)] == pytest.approx([1] * 6)
+        assert abs(sum(two[0]) - 1) > 1
+
+    def test_all_masked_gives_zeros_and_great_scores_no_nan(self):
+        nothing = result(self.thing, mask=[False] * 6)
+        assert nothing["weights"] == [[0.0] * 6] and nothing["output"] == [[0.0] * 4]
+        k = [[2.0] * 4, *self.thing.start()["k"][1:]]
+        great = result(self.thing, q=[[2.0] * 4] * 2, k=k, divide="tau", tau=0.05)
+        assert max(great["scores"][0]) > 88 and great["weights"][0][0] == pytest.approx(1)
+
+    def test_wrong_sizes_are_named(self):
+        with pytest.raises(ValueError, match="6 words, but 5 keys and 6 values"):
+            AttentionByHand(k=torch.zeros(5, 4))
+        with pytest.raises(ValueError, match="4 features, but queries have width 3 and keys 4"):
+            AttentionByHand(q=torch.zeros(2, 3))
+        with pytest.raises(ValueError, match="1 or 2 queries with a name each; got 2 and 1"):
+            AttentionByHand(asks=["animal?"])
+        with pytest.raises(ValueError, match="between −2 and 2"):
+            AttentionByHand(v=torch.full((6, 4), 3.0))
+
+
+class TestMasks:
+    thing = MaskPainter()
+
+    def test_one_wrong_cell_reaches_row_2_and_a_layer_later_rows_3_to_8(self):
+        told = result(self.thing)["told"]
+        assert told[0] == [2] and told[1] == [2, 3, 4, 5, 6, 7, 8]
+        assert [sum(line) for line in result(self.thing)["reach"]] == [5, 6, 10, 10]
+
+    def test_a_window_of_3_reaches_3_5_7_9(self):
+        now = result(self.thing, pattern="window", flips=[], row=11)
+        assert [sum(line) for line in now["reach"]] == [3, 5, 7, 9]
+
+    def test_two_hubs_connect_all_in_two_layers_and_a_causal_global_token_nothing(self):
+        assert (
+            result(self.thing, pattern="hubs", width=2, flips=[])["complete"]
+            == [False] + [True] * 3
+        )
+        alone = result(self.thing, pattern="global", flips=[], row=7)["reach"]
+        assert all(line == [j in (0, 7) for j in range(12)] for line in alone)
+
+    def test_a_stride_never_leaves_its_class(self):
+        reach = result(self.thing, pattern="strided", width=3, flips=[], row=7)["reach"]
+        assert reach[3] == [j % 3 == 1 for j in range(12)]
+
+    def test_a_flip_in_row_10_leaks_into_one_row_and_in_row_0_into_all_that_could_not_see_it(self):
+        assert result(self.thing, flips=[[10, 11]])["told"][3] == [10]
+        assert result(self.thing, flips=[[0, 11]])["told"][1] == list(range(11))
+
+    def test_an_empty_row_is_said_to_get_zeros(self):
+        empty = MaskPainter("all", flips=[(3, j) for j in range(12)], row=3)
+        assert "Row 3 sees nothing and gets zeros." in empty.sentence()
+
+    def test_bad_input_is_named(self):
+        with pytest.raises(ValueError, match=r"pattern is one of all, causal.*; got 'diagonal'"):
+            MaskPainter("diagonal")
+        with pytest.raises(ValueError, match=r"T is 4 to 12, .* got 13, 3, 2"):
+            MaskPainter(T=13)
+        with pytest.raises(ValueError, match="places from 0 to 11; got 12"):
+            MaskPainter(row=12)
+
+
+class TestColours:
+    thing = ColourRefinement()
+
+    def found(self, pair, tokens, look="edges"):
+        now = result(self.thing, pair=pair, tokens=tokens, look=look)
+        return now["apart"], now["gap"]
+
+    @pytest.mark.parametrize("pair", ["rings", "molecules"])
+    def test_colours_do_not_tell_these_graphs_apart_but_walks_home_do(self, pair):
+        for tokens, look in itertools.product(("nothing", "degree"), ("edges", "all")):
+            assert self.found(pair, tokens, look) == (-1, pytest.approx(0, abs=1e-12))
+        apart, gap = self.found(pair, "walks")
+        assert apart == 0 and gap > 0.05
+
+    def test_attention_cannot_count_equal_neighbours_and_colours_can(self):
+        assert self.found("path and star", "nothing") == (1, pytest.approx(0, abs=1e-12))
+        assert self.found("path and star", "degree")[1] > 0.05
+
+    def test_numbers_tell_apart_what_is_one_graph(self):
+        one, other = (adjacency(edges) for _, edges in PAIRS["one, renumbered"])
+        assert any(
+            torch.equal(one[list(order)][:, list(order)], other)
+            for order in itertools.permutations(range(6))
+        )
+        assert self.found("one, renumbered", "numbers")[0] == 1
+        assert self.found("one, renumbered", "numbers")[1] > 0.05
+        assert self.found("one, renumbered", "walks") == (-1, pytest.approx(0, abs=1e-12))
+
+    def test_numbers_without_edges_say_nothing(self):
+        for pair in PAIRS:
+            assert self.found(pair, "numbers", "all")[1] == pytest.approx(0, abs=1e-12)
+
+    def test_walks_are_the_module_s_and_each_pair_differs_where_it_should(self):
+        for pair, sides in PAIRS.items():
+            one, other = (adjacency(edges) for _, edges in sides)
+            for A in (one, other):
+                walks = graphs.walk_returns(A.bool(), 5)[:, 1:]
+                torch.testing.assert_close(told(A, "walks")[:, 1:].float(), walks)
+            spectra = [torch.linalg.eigvalsh(A) for A in (one, other)]
+            assert torch.allclose(*spectra) == (pair == "one, renumbered")
+
+    def test_bad_input_is_named(self):
+        with pytest.raises(ValueError, match=r"pair is one of rings, .*; got 'cubes'"):
+            ColourRefinement("cubes")
+        with pytest.raises(ValueError, match="rounds are 0 to 4, not 5"):
+            ColourRefinement(rounds=5)
+
+
+class TestNextToken:
+    thing = NextToken()
+
+    def test_the_same_top_p_keeps_85_tokens_after_the_and_4_after_king(self):
+        assert result(self.thing)["kept"] == 85
+        assert result(self.thing, place=6)["kept"] == 4
+
+    def test_top_k_keeps_as_many_where_the_model_is_sure(self):
+        assert [result(self.thing, cut="top_k", place=place)["kept"] for place in (5, 6)] == [
+            40
+        ] * 2
+
+    def test_what_stays_sums_to_one_and_had_the_share_that_was_asked_for(self):
+        for place in range(7):
+            now = result(self.thing, place=place)
+            assert sum(now["now"]) + now["others"] == pytest.approx(1)
+            assert now["had"] >= 0.9
+
+    def test_bad_input_is_named(self):
+        with pytest.raises(ValueError, match=r"place is 0 to 6, cut one of none, top_k.*; got 7"):
+            NextToken(7)
+        with pytest.raises(ValueError, match=r"tau is 0.1 to 3, .*; got 0.0, 40"):
+            NextToken(tau=0.0)
+
+
+class TestAlignment:
+    thing = Alignment()
+    stored = stored_run("alignments")
+
+    def steps(self, follow):
+        """Every word of this translator in every sentence: its sentence and the result."""
+        for sentence, here in enumerate(self.thing.sentences):
+            for word in range(len(here["next"][follow])):
+                yield here, result(self.thing, sentence=sentence, follow=follow, word=word)
+
+    def test_weights_are_shares_of_the_source(self):
+        for here, now in self.steps(0):
+            for row in filter(None, now["looks"]):
+                assert len(row) == len(here["source"])
+                assert sum(row) == pytest.approx(1, abs=0.005)
+
+    def test_a_word_is_compared_with_the_same_word_of_the_others_or_with_none(self):
+        for here, now in (step for follow in range(3) for step in self.steps(follow)):
+            for words, place in zip(written(here), now["at"], strict=True):
+                assert place < 0 or words[place] == now["word"]
+        other = Alignment(first=0, word=4)
+        mine = written(other.sentences[0])[0][4]
+        steps = other.sentences[0]["next"][1]
+        other.sentences[0]["next"][1] = [step.replace(f"{mine} ", "gai ", 1) for step in steps]
+        now = result(other)
+        assert now["word"] == mine and now["at"][:2] == [4, -1] and now["looks"][1] == []
+        assert other.sentence().endswith("seed 1 never writes it.") and "<svg" in other.picture()
+
+    def test_two_times_the_same_word_are_told_apart(self):
+        other = Alignment(first=2)
+        steps = [["a 9", "b 9", "a 9"], ["b 9", "a 9", "a 9"], ["a 9", "c 9"]]
+        other.sentences[2]["next"] = steps
+        found = [result(other, word=word)["at"] for word in range(3)]
+        assert found == [[0, 1, 0], [1, 0, -1], [2, 2, -1]]
+        assert result(other, word=2)["next"] == [[["a", 0.009]], [["a", 0.009]], []]
+
+    def test_the_likeliest_word_is_written_and_its_rivals_follow(self):
+        for follow in range(3):
+            for _, now in self.steps(follow):
+                shares = [share for _, share in now["next"][follow]]
+                assert now["next"][follow][0][0] == now["word"]
+                assert shares == sorted(shares, reverse=True) and sum(shares) < 1.003
+
+    def test_the_two_seeds_write_a_word_while_they_look_at_different_places(self):
+        """It happens, and in fewer than half of the cases."""
+        pairs = [now["looks"] for _, now in self.steps(0) if all(now["looks"])]
+        apart = [one.index(max(one)) != two.index(max(two)) for one, two in pairs]
+        assert 0 < sum(apart) < len(apart) / 2
+
+    def test_all_runs_have_the_same_sentences_and_settings_but_model_and_seed(self):
+        assert set(self.stored["runs"]) == set(RUNS)
+        for name, run in self.stored["runs"].items():
+            assert set(run["alignments"]) == set(self.stored["sentences"])
+            assert run["provenance"]["command"] == "python results/alignments.py"
+            assert f"{run['config']['model']}.seed{run['config']['seed']}" == name
+            settings = {**self.stored["runs"][RUNS[0]]["config"], **run["config"]}
+            assert settings == run["config"] and run["steps"] == 2080
+
+    def test_the_chapter_says_what_is_stored(self, root):
+        notebook = nbformat.read(root / "book/02-bahdanau-attention.ipynb", nbformat.NO_CONVERT)
+        text = next(cell.source for cell in notebook.cells if cell.id == "maps")
+        one, two, fixed = (self.stored["runs"][name]["bleu"] for name in RUNS)
+        assert f"the two reach {one:.1f} and {two:.1f}, the third {fixed:.1f}" in text
+        assert fixed < min(one, two)
+        for number in (self.stored["pairs"], self.stored["tested"], 2080):
+            assert f"{number:,}" in text
+        text = next(cell.source for cell in notebook.cells if cell.id == "alignment-text")
+        best, next_best, _ = result(self.thing, sentence=0, follow=0, word=4)["next"][0]
+        for word, share in (best, next_best):
+            assert f"*{word}* gets {per_cent(share)}" in text
+        for place, (word, mistake) in ((3, ("knife", "passeport")), (7, ("flower", "boîte"))):
+            here = self.thing.sentences[place]
+            assert word in here["source"] and mistake in written(here)[2] and mistake in text
+        now, source = result(self.thing), self.thing.sentences[5]["source"]
+        most = [source[row.index(max(row))] for row in now["looks"]]
+        assert (now["word"], *most) == ("ont", "two", "have")
+        assert "*ont*, seed 0 attends most to *two*, and seed 1 to *have*" in text
+
+    def test_bad_input_is_named(self):
+        with pytest.raises(ValueError, match=r"a sentence from 0 to 7, .* got 8, 0, 3"):
+            Alignment(first=8)
+        with pytest.raises(ValueError, match="got 5, 3, 3"):
+            Alignment(follow=3)
+
+
+class TestHeads:
+    thing = HeadSwitchboard()
+
+    def right(self, on, **more):
+        now = result(self.thing, on=[digit == "1" for digit in on], **more)
+        return [round(now[what], 2) for what in ("left", "friend", "both")]
+
+    def test_one_of_two_heads_that_look_at_the_friend_may_go_but_not_both(self):
+        assert min(self.right("0111")) > 0.95 < min(self.right("1110"))
+        assert self.right("0110")[1] < 0.15
+
+    def test_two_heads_are_enough_if_they_are_the_right_two_and_one_is_not(self):
+        for seed, two in enumerate(("1100", "1100", "1001")):
+            assert self.right(two, seed=seed)[2] > 0.98
+            ones = [f"{1 << n:04b}" for n in range(4)]
+            assert max(self.right(one, seed=seed)[2] for one in ones) < 0.3
+        assert self.right("1001")[2] < 0.2  # two that answer the same question
+
+    def test_a_head_that_looks_left_most_of_the_time_cannot_answer_alone_what_another_can(self):
+        assert self.right("0100")[0] == 1 > 0.95 > self.right("0010")[0]
+
+    def test_with_no_head_everybody_says_the_same(self):
+        said = result(self.thing, on=[False] * 4)["said"]
+        assert len({tuple(two) for two in said}) == 1
+        assert max(self.right("0000")) < 0.15
+
+    def test_what_the_heads_write_adds_up_to_what_the_model_says(self):
+        model, x = trained(0), self.thing.x.double()
+        parts = [model(x).unflatten(-1, (2, 10))]
+        for head in range(4):
+            with without_heads(model[1], [other for other in range(4) if other != head]):
+                parts.append(model(x).unflatten(-1, (2, 10)))
+        with without_heads(model[1], range(4)):
+            nothing = model(x).unflatten(-1, (2, 10))
+        torch.testing.assert_close(sum(parts[1:]) - 3 * nothing, parts[0])
+
+    def test_wrong_switches_are_named(self):
+        with pytest.raises(ValueError, match=r"4 switches, .* got 3, 0, 1"):
+            HeadSwitchboard([True] * 3)
+        with pytest.raises(ValueError, match=r"a seat from 0 to 11 fit; got 4, 0, 12"):
+            HeadSwitchboard(seat=12)
+        with pytest.raises(ValueError, match="of the seeds 0, 1, 2; got 7"):
+            trained(7)
+
+
+class TestBlock:
+    thing = BlockWalk()
+
+    def test_it_walks_as_the_module_does(self):
+        for norm, wrap in (("before", PreNorm), ("after", PostNorm)):
+            attention, network = parts()
+            block = Block(*(wrap(part, LayerNorm(4).double()) for part in (attention, network)))
+            x = self.thing.x[None].double()
+            found = torch.tensor(result(self.thing, norm=norm)["y"], dtype=torch.float64)
+            torch.testing.assert_close(found, block(x)[0].detach())
+
+    def test_without_the_stream_four_blocks_leave_one_vector(self):
+        now = result(self.thing)
+        assert [round(s, 2) for s in now["lost"][:4]] == [0.68, 0.57, 0.42, 0.07]
+        assert now["lost"][4] < 1e-4 < 0.39 < now["kept"][4]
+        assert [round(now["kept"][n], 2) for n in (3, 8)] == [0.48, 0.23]
+
+    def test_after_the_sum_the_norm_gives_every_vector_the_length_2(self):
+        now = result(self.thing, norm="after")
+        for row in (*now["z"], *now["y"]):
+            assert sum(x * x for x in row) ** 0.5 == pytest.approx(2, abs=1e-3)
+
+    def test_the_network_does_the_same_whoever_stands_beside(self):
+        attention, network = parts()
+        x = self.thing.x.double()
+        torch.testing.assert_close(network(x)[1], network(x[1:2])[0])
+        assert not torch.allclose(attention(x[None])[0, 1], attention(x[None, 1:2])[0, 0])
+
+    def test_a_constant_vector_is_normalised_to_zeros(self):
+        now = result(self.thing, x=[[1.0] * 4, *self.thing.start()["x"][1:]])
+        assert now["seen"][0] == [0.0] * 4
+
+    def test_the_numbers_are_those_that_the_chapter_prints(self):
+        now = result(self.thing, norm="after")
+        assert [round(x, 2) for x in now["first"][1]] == [0.13, 0.64, 0.40, 1.55]
+        assert [round(x, 2) for x in now["y"][1]] == [-1.16, 0.44, -0.69, 1.41]
+        assert [sum(x > 0 for x in row) for row in now["wide"]] == [4, 8, 7]
+
+    def test_bad_input_is_named(self):
+        with pytest.raises(ValueError, match=r"x is \(3, 4\).*; got \(2, 4\)"):
+            BlockWalk(torch.zeros(2, 4))
+        with pytest.raises(ValueError, match="norm is one of before, after, none; got 'pre'"):
+            BlockWalk(norm="pre")
+        with pytest.raises(ValueError, match="token is 1 to 3, depth 1 to 12; got 0 and 8"):
+            BlockWalk(token=0)
+
+
+class TestMemory:
+    thing = MatrixMemory()
+
+    def test_added_a_name_that_returns_is_answered_with_both_numbers(self):
+        now = result(self.thing)
+        assert now["answers"][0] == [1, 0, 1] and (now["known"], now["right"]) == (2, 1)
+
+    def test_corrected_all_names_that_return_are_answered_with_the_newest(self):
+        now = result(self.thing, rule="delta", step=6)
+        assert now["right"] == now["known"] == 3 and now["answers"][0] == [0, 1, 0]
+
+    def test_a_strength_of_2_turns_what_is_known_into_its_opposite(self):
+        once, twice = (result(self.thing, rule="delta", step=n, strength=2) for n in (1, 3))
+        assert once["answers"][0] == [2, 0, 0] and twice["answers"][0] == [-2, 0, 2]
+
+    def test_six_names_in_four_rows_crowd_each_other_with_both_rules(self):
+        for rule in ("add", "delta"):
+            assert result(self.thing, pairs="crowd", rule=rule, step=4)["right"] == 4
+            assert result(self.thing, pairs="crowd", rule=rule, step=6)["right"] < 6
+
+    def test_what_is_kept_fades_with_age(self):
+        answers = result(self.thing, pairs="crowd", step=3, keep=0.5)["answers"]
+        assert [max(row) for row in answers[:3]] == [0.25, 0.5, 1]
+
+    def test_what_does_not_fit_is_refused(self):
+        with pytest.raises(ValueError, match="steps 0 to 6; got 'returns', 'add', 7"):
+            MatrixMemory(step=7)
+        with pytest.raises(ValueError, match="strength is 0 to 2"):
+            MatrixMemory(strength=3.0)
+
+
+class TestDraftCheck:
+    thing = DraftCheck()
+
+    def test_what_is_kept_and_what_is_drawn_instead_are_together_the_models_own_shares(self):
+        for state in self.thing.cases():
+            now = result(self.thing, **state)
+            p = self.thing.places[state["place"] - 1]["p"]
+            missing = 1 - now["overlap"]
+            again = [k + missing * r for k, r in zip(now["kept"], now["rest"], strict=True)]
+            assert again == pytest.approx(p, abs=1e-9)
+
+    def test_the_share_that_stays_is_the_overlap_that_the_run_has_stored(self):
+        for place, draft in itertools.product(range(1, 13), ("counts", "coarse")):
+            stored = self.thing.places[place - 1][draft]["overlap"]
+            assert result(self.thing, place=place, draft=draft)["overlap"] == pytest.approx(
+                stored, abs=1e-4
+            )
+
+    def test_what_does_not_fit_is_refused(self):
+        with pytest.raises(ValueError, match="got 13, 'counts' and 2"):
+            DraftCheck(place=13)
+
+
+class TestLowRank:
+    thing = LowRankChange()
+
+    def test_a_few_ranks_keep_more_of_the_change_than_of_the_matrix(self):
+        for rank in (1, 4, 16, 48):
+            change, model = result(self.thing, rank=rank)["kept"]
+            assert change > model
+
+    def test_each_rank_keeps_more_and_costs_as_much_as_the_last_one(self):
+        found = [result(self.thing, rank=rank) for rank in range(1, 49)]
+        for what in (0, 1):
+            kept = [now["kept"][what] for now in found]
+            assert kept == sorted(kept) and kept[-1] <= 1
+        assert [now["numbers"] for now in found[:3]] == [896, 1792, 2688]
+
+    def test_the_corner_comes_nearer_to_what_it_is(self):
+        whole = torch.tensor(self.thing.run["change"]["corner"], dtype=torch.float64)
+        gaps = [
+            (torch.tensor(result(self.thing, rank=rank)["corner"]) - whole).square().mean()
+            for rank in (1, 48)
+        ]
+        assert gaps[1] < gaps[0] / 2
+
+    def test_what_does_not_fit_is_refused(self):
+        with pytest.raises(ValueError, match="got 49 and 'change'"):
+            LowRankChange(rank=49)
+
+
+class TestPatchRows:
+    thing = PatchRows()
+
+    def test_cut_as_on_paper_and_a_reshape_gives_lines(self):
+        picture = self.thing.moved(self.thing.start()).tolist()
+        rows = result(self.thing)["rows"]
+        assert len(rows) == 16 and rows[1] == [*picture[0][2:4], *picture[1][2:4]]
+        assert result(self.thing, way="reshape")["rows"][0] == picture[0][:4]
+        assert result(self.thing, size="8")["rows"] == [[x for row in picture for x in row]]
+
+    def test_a_pixel_costs_the_transformer_more_than_the_convolutional_network(self):
+        moves = ((1, 0), (-1, 0), (0, 1), (0, -1))
+        both = [result(self.thing, right=right, down=down)["share"] for right, down in moves]
+        lead = [cnn - vit for cnn, vit in both]
+        assert min(lead) > 0.05 and sum(lead) / 4 > 0.1, lead
+        assert min(result(self.thing, right=0)["share"]) > 0.9
+
+    def test_what_does_not_fit_is_refused(self):
+        with pytest.raises(ValueError, match="got digit 10, right 1"):
+            PatchRows(digit=10)
+
+
+class TestRouterLoads:
+    thing = RouterLoads()
+    stored = stored_run("router")
+
+    @pytest.mark.parametrize("seed", range(SEEDS))
+    def test_without_a_bias_two_of_eight_experts_get_most_and_with_it_all_get_work(self, seed):
+        """On the line that is shown, and on 8,192 characters."""
+        alone = result(self.thing, seed=seed)["load"]
+        assert sum(sorted(alone)[-2:]) > 0.7 * 64
+        many, balanced = (self.stored[bias][seed]["path"][-1]["share"] for bias in ("off", "on"))
+        assert sum(sorted(many)[-2:]) > 0.7 * 2 and min(many) < 0.1 * 0.25
+        assert max(balanced) < 1.3 * 0.25 and min(balanced) > 0.8 * 0.25
+        assert max(self.stored["off"][seed]["path"][1]["share"]) > 2.5 * 0.25  # after ten steps
+
+    @pytest.mark.parametrize("seed", range(SEEDS))
+    def test_with_the_bias_a_single_line_is_not_even(self, seed):
+        assert max(result(self.thing, bias="on", seed=seed)["load"]) >= 1.5 * 8
+
+    def test_moves_of_the_bias_spread_one_line_and_no_share_counts_the_bias(self):
+        chances = self.thing.numbers(self.thing.start()).sigmoid()
+        before, after = (result(self.thing, moves=moves) for moves in (0, 40))
+        assert max(before["load"]) == 32 and max(after["load"]) < 16 and min(after["load"]) > 4
+        for n, (chosen, share) in enumerate(zip(after["chosen"], after["share"], strict=True)):
+            of = chances[n, chosen]
+            assert share == pytest.approx((of / of.sum()).tolist())
+
+    def test_the_run_with_a_bias_is_the_one_of_the_chapter(self):
+        theirs = stored_run("parts")["experts"]["bias"]["seeds"]
+        for ours, other in zip(self.stored["on"], theirs, strict=False):
+            assert ours["loss"] == pytest.approx(other["report"], abs=0.005)
+
+    def test_with_all_experts_active_nobody_chooses(self):
+        now = result(self.thing, active=8, room="1")
+        assert now["load"] == [32] * 8 and now["dropped"] == 0
+
+    @pytest.mark.parametrize("room", ["1", "1.5"])
+    def test_who_finds_no_place_is_dropped(self, room):
+        now = result(self.thing, room=room)
+        assert max(now["kept"]) == now["room"] == 8 * float(room)
+        assert sum(now["load"]) - sum(now["kept"]) == now["dropped"] > 20
+
+    def test_as_many_visits_are_dropped_as_the_chapter_says(self):
+        of = lambda bias, seed: result(self.thing, bias=bias, seed=seed, room="1")  # noqa: E731
+        without, balanced = ([of(b, s) for s in range(SEEDS)] for b in ("off", "on"))
+        assert [now["dropped"] for now in without] == [34, 39, 36]
+        assert [now["dropped"] for now in balanced] == [11, 13, 10]
+        assert [now["alone"] for now in without + balanced] == [10, 10, 9, 0, 0, 1]
+
+    def test_first_choices_come_before_second_ones_and_earlier_tokens_first(self):
+        chosen = torch.tensor([[1, 0], [0, 1], [0, 2], [0, 1]])
+        stays = [[True, False], [True, True], [True, True], [False, False]]
+        assert within(chosen, 2).tolist() == stays
+
+    def test_what_does_not_fit_is_refused(self):
+        with pytest.raises(ValueError, match="got step 4, seed 0, 2 active"):
+            RouterLoads(step=4)
+        with pytest.raises(ValueError, match=r"the room no limit, 1, .* got 'off' and '3'"):
+            RouterLoads(room="3")
+
+
+class TestClinic:
+    thing = Clinic()
+
+    def test_the_first_patient_has_better_losses_than_the_healthy_one_and_is_worse_in_use(self):
+        healthy = PATIENTS.index("healthy")
+        rows = list(INSTRUMENTS)
+        for seed in (0, 1):
+            sick, well = (
+                result(self.thing, patient=patient, seed=seed)["lines"] for patient in (0, healthy)
+            )
+            for reading in ("loss", "held out"):
+                assert sick[rows.index(reading)][-1] < well[rows.index(reading)][-1] - 0.2
+            assert sick[rows.index("in use")][-1] > well[rows.index("in use")][-1] + 0.2
+
+    def test_every_patient_has_a_fault_of_its_own_and_one_has_none(self):
+        assert len(set(PATIENTS)) == 9
+        verdicts = [
+            result(self.thing, patient=n, guess=name)["verdict"]
+            for n, name in itertools.product(range(9), PATIENTS)
+        ]
+        assert verdicts.count("right") == 9 and verdicts.count("wrong") == 72
+        assert result(self.thing, guess="tell")["verdict"] == "told"
+        assert set(self.thing.fixed()["told"]) == set(PATIENTS) - {"healthy"}
+
+    def test_a_panel_ends_at_its_lowest_and_highest_value(self):
+        for reading, (_, low, high, _) in INSTRUMENTS.items():
+            assert height(reading, low) == 0 and height(reading, 2 * high) == 1
+        assert height("stream", math.sqrt(0.1 * 200)) == pytest.approx(0.5)
+
+    def test_numbers_are_said_with_two_digits(self):
+        found = [short(x) for x in (0.0, 4.693, 0.1312, 86.4, 116.0, 0.000203, 10.0)]
+        assert found == ["0", "4.7", "0.13", "86", "116", "0.0002", "10"]
+
+    def test_what_does_not_fit_is_refused(self):
+        with pytest.raises(ValueError, match=r"patients are 0 to 8.*got 9 and 'none'"):
+            Clinic(patient=9)
+
+
+class TestTiles:
+    thing = Tiles()
+
+    def test_the_case_on_paper_stops_at_8_57_and_ends_at_28(self):
+        now = result(self.thing)
+        assert (now["top"], now["z"], now["u"]) == pytest.approx((4, 1.75, 15))
+        assert now["answers"] == pytest.approx([30, 6, 60 / 7, 28])
+
+    @pytest.mark.parametrize("T", [4, 6, 8])
+    def test_the_last_answer_is_the_same_for_every_block_and_that_of_online_softmax(self, T):
+        start = self.thing.start()
+        scores = torch.tensor(start["powers"][:T], dtype=torch.float64).log()
+        values = torch.tensor(start["values"][:T], dtype=torch.float64)
+        for block in range(1, T + 1):
+            exact = (flash.online_softmax(scores, block) @ values).item()
+            assert result(self.thing, T=T, block=block)["answers"][-1] == pytest.approx(exact)
+
+    @pytest.mark.parametrize("causal", [False, True])
+    def test_tiles_and_scores_are_counted_as_flash_attend_computes_them(self, causal, monkeypatch):
+        sizes = []
+
+        def scores(q, k):
+            found = scaled_dot_scores(q, k)
+            sizes.append(found.numel())
+            return found
+
+        monkeypatch.setattr(flash, "scaled_dot_scores", scores)
+        for T, block in itertools.product((4, 6, 8), range(1, 9)):
+            sizes.clear()
+            x = torch.randn(T, 3)
+            flash.flash_attend(x, x, x, pattern=sparse.causal if causal else None, block=block)
+            now = result(self.thing, T=T, block=min(block, T), causal=causal)
+            assert (now["tiles"], now["scored"], now["held"]) == (
+                len(sizes),
+                sum(sizes),
+                max(sizes),
+            )
+
+    def test_a_new_maximum_in_the_last_tile_and_a_row_of_nothing(self):
+        now = result(self.thing, tile=4)
+        assert now["top"] == pytest.approx(8) and now["answer"] == pytest.approx(28)
+        nothing = result(self.thing, powers=[0] * 8)
+        assert nothing["answer"] == 0 and not math.isnan(nothing["z"])
+
+    def test_bad_input_is_named(self):
+        with pytest.raises(ValueError, match="8 powers and 8 values; got 3 and 8"):
+            Tiles([1, 2, 3])
+        with pytest.raises(ValueError, match=r"T is 4, 6 or 8, .* got 5, 1, 3"):
+            Tiles(T=5)
+
+
+class TestSampling:
+    thing = Sampling()
+
+    def test_hot_then_cut_keeps_four_and_cut_then_hot_three(self):
+        now = result(self.thing)
+        assert (now["kept"], now["swapped"]) == (4, 3)
+
+    def test_where_it_is_sure_top_k_lets_nonsense_in_and_top_p_does_not(self):
+        sure = {"weights": [950, 20, 12, 9, 6, 3]}
+        assert result(self.thing, order=["top_k"], k=3, **sure)["kept"] == 3
+        assert result(self.thing, order=["top_p"], p=0.9, **sure)["kept"] == 1
+
+    def test_the_least_temperature_is_nearly_greedy(self):
+        now = result(self.thing, order=["temperature"], tau=0.1)
+        assert now["probabilities"][0] > 0.98
+
+    def test_all_that_tie_at_k_stay_and_p_of_1_keeps_all(self):
+        ties = {"weights": [300, 300, 300, 50, 50, 50]}
+        assert result(self.thing, order=["top_k"], k=2, **ties)["kept"] == 3
+        assert result(self.thing, order=["top_p"], p=1)["kept"] == 6
+
+    def test_ten_thousand_draws_are_distributed_as_the_bars_say(self):
+        shares = torch.tensor(result(self.thing)["probabilities"])
+        for seed in range(3):
+            tally = torch.tensor(drawn(shares, 10_000, seed)).double()
+            expected = 10_000 * shares[:4]
+            chi2 = ((tally[:4] - expected).square() / expected).sum()
+            assert chi2 < 16.3 and tally[4:].sum() == 0  # 3 degrees of freedom: p > 0.001
+
+    def test_bad_input_is_named(self):
+        with pytest.raises(ValueError, match="6 words with a weight each; got 6 and 2"):
+            Sampling(weights=[1, 2])
+        with pytest.raises(ValueError, match="temperature, top_k, top_p once at most; got"):
+            Sampling(order=["beam"])
+        with pytest.raises(ValueError, match=r"tau is 0.1 to 5, .* got 9.0, 3, 0.7"):
+            Sampling(tau=9.0)
+
+
+class TestRope:
+    thing = Rope()
+
+    def test_moving_both_places_together_changes_nothing(self):
+        for shift in range(0, 61, 5):
+            now = result(self.thing, shift=shift)
+            assert now["shifted"] == pytest.approx(now["score"], abs=1e-5)
+        assert result(self.thing)["angle"] == pytest.approx(2)
+
+    def test_the_score_oscillates_and_does_not_just_fall(self):
+        now = result(self.thing)
+        assert now["turns"] > 10
+        assert max(now["curve"][63 + 20 :]) > min(now["curve"][63:83])
+
+    def test_slow_pairs_never_come_round_within_the_trained_length(self):
+        said = [Rope(pair=pair).sentence() for pair in (1, 2, 3, 4)]
+        assert "comes round" in said[0] and "meets 0.5 % of the circle" in said[3]
+
+    def test_vectors_of_zeros_have_the_score_0_and_with_base_1_all_pairs_are_alike(self):
+        assert result(self.thing, q=[0.0] * 8)["score"] == 0
+        angles = [result(self.thing, base=1, pair=pair)["angle"] for pair in (1, 2, 3, 4)]
+        assert angles == pytest.approx([2] * 4)
+
+    def test_bad_input_is_named(self):
+        with pytest.raises(ValueError, match=r"q is \(8,\), from −2 to 2; its shape is \(6,\)"):
+            Rope(torch.zeros(6))
+        with pytest.raises(ValueError, match="places are 0 to 63, shift 0 to 60; got 64, 3, 4"):
+            Rope(t=64)
+        with pytest.raises(ValueError, match=r"pair is 1 to 4, base one of .*; got 5 and 10000"):
+            Rope(pair=5)
+
+
+class TestCost:
+    thing = Cost()
+
+    @pytest.mark.parametrize(
+        ("name", "recipe"),
+        [
+            ("GPT-2", gpt2),
+            ("Llama 2 7B", llama),
+            (
+                "Llama 2 70B",
+                lambda: llama(width=8192, depth=80, heads=64, kv_heads=8, hidden=28672),
+            ),
+            ("Mistral 7B", lambda: llama(kv_heads=8, hidden=14336)),
+            ("Mixtral 8x7B", mixtral),
+        ],
+    )
+    def test_parameters_are_those_of_the_recipes(self, name, recipe):
+        with torch.device("meta"):
+            assert result(self.thing, model=name)["parameters"] == parameters(recipe())
+
+    def test_operations_are_those_that_torch_counts_and_bytes_those_that_a_cache_holds(self):
+        small = Model(3, 32, 4, 2, 8, 48, 3, 50, 64, 32)
+        model = llama(V=50, width=32, depth=3, heads=4, kv_heads=2, hidden=48).eval()
+        caches = model.caches()
+        with torch.no_grad(), pytest.MonkeyPatch.context() as patch:
+            model(torch.randint(50, (5, 15)), caches)
+            with watch(model), FlopCounterMode(display=False) as counter:
+                model(torch.randint(50, (5, 1)), caches)
+            patch.setitem(MODELS, "small", small)
+            now = result(self.thing, model="small", t=4, b=0)
+            assert counter.get_total_flops() == 5 * (now["matrices"] + now["scores"])
+            held = sum(c.keys[:, :, :16].nbytes + c.values[:, :, :16].nbytes for c in caches)
+            assert held == 5 * 2 * now["cache"]  # float32, five readers
+
+    def test_70b_writes_one_token_with_139_gb_and_waits_for_memory(self):
+        now = result(self.thing)
+        assert (round(now["weights"] / 1e9), round(now["cache"] / 1e9, 1)) == (138, 1.3)
+        assert round(now["flops"] / 1e12, 2) == 0.15
+        assert now["memory"] > 100 * now["arithmetic"] and now["machines"] == 2
+        assert self.thing.sentence().startswith(
+            "Writing one token moves 139 GB and computes 0.15 TFLOP: it waits for memory."
+        )
+
+    def test_at_2048_tokens_scores_are_a_few_per_cent(self):
+        for name in ("Llama 2 7B", "Llama 2 70B", "Mistral 7B"):
+            now = result(self.thing, model=name, t=11)
+            assert 0.02 < now["scores"] / (now["scores"] + now["matrices"]) < 0.08
+
+    def test_shared_keys_change_the_cache_and_not_the_scores(self):
+        all_heads, shared = (
+            result(self.thing, model=m, t=12) for m in ("Llama 2 7B", "Mistral 7B")
+        )
+        assert all_heads["cache"] == 4 * shared["cache"]
+        assert all_heads["scores"] == shared["scores"]
+
+    def test_where_no_position_was_learned_it_is_said(self):
+        assert "GPT-2 has learned 1024 positions only" in Cost("GPT-2", T=2048).sentence()
+        assert "learned" not in Cost("GPT-2", T=1024).sentence()
+
+    def test_more_readers_share_the_weights_until_the_cache_fills_the_memory(self):
+        one, many = (result(self.thing, t=12, b=b) for b in (0, 6))
+        assert many["moved"] / 64 < one["moved"] / 30
+        assert many["cache"] > 80e9
+
+    def test_bad_input_is_named(self):
+        with pytest.raises(ValueError, match=r"model is one of GPT-2, .* got 'GPT-5' and 'A100'"):
+            Cost("GPT-5")
+        with pytest.raises(ValueError, match=r"T is a power of 2 .* got 1000 and 1"):
+            Cost(T=1000)
+        with pytest.raises(ValueError, match="bits are 4, 8 or 16; got 3"):
+            Cost(bits=3)

@@ -1,0 +1,85 @@
+"""Stored runs on a published model: which weights, what was declared, what the book says."""
+
+import hashlib
+import importlib
+
+import pytest
+
+from bookkit.results.stored_run import stored_run
+
+HASH = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
+NAMES = (
+    "heads",
+    "lens",
+    "indirect_objects",
+    "twice",
+    "few_shots",
+    "bits",
+    "parts",
+    "writes",
+    "tuned",
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_names_its_weights_and_what_would_have_been_nothing(name, root):
+    run = stored_run(f"real_{name}")
+    assert run["weights"]["sha256"] == HASH and run["weights"]["licence"]
+    assert run["study"]["no_gain"] and run["study"]["baselines"]
+    script = run["provenance"]["command"].split()[1]
+    assert script.startswith("results/real/") and (root / script).is_file()
+
+
+def test_copying_needs_the_induction_heads_and_not_others_of_their_layers():
+    for run in stored_run("real_heads")["gemma"]["cut"]:
+        assert run["induction"] > run["whole"] + 10
+        assert max(run["induction: others 0"], run["induction: others 1"]) < run["whole"] + 1
+        assert run["all but the strongest"] > run["the strongest"] + 5
+
+
+def test_one_previous_token_head_is_heard_by_the_keys():
+    for run in stored_run("real_heads")["gemma"]["path"]:
+        assert run["4.1"]["keys"] < 0.1 < 0.8 < min(run["2.3"]["keys"], run["whole"])
+
+
+def test_eight_heads_are_needed_for_the_indirect_object_and_nearly_enough():
+    run = stored_run("real_indirect_objects")
+    sets, whole, none = run["sets"], run["whole"]["lead"], run["none"]["lead"]
+    assert sets["8 chosen"]["removed"]["interval"][1] < 0
+    assert sets["8 chosen"]["kept"]["lead"] - none > 0.7 * (whole - none)
+    for n in range(2):
+        assert sets[f"8 lot {n}"]["removed"]["lead"] > whole
+        assert sets[f"8 lot {n}"]["kept"]["interval"][1] < 0.5
+
+
+def test_only_the_full_layers_copy_from_beyond_the_window():
+    run = stored_run("real_twice")
+    again, new = (run["gemma"]["random"]["700"][what] for what in ("again", "not read before"))
+    assert again < 2 < run["windows everywhere"]["700"] and abs(new - 14.8) < 1
+    assert run["windows everywhere"]["0"] == run["gemma"]["random"]["0"]["again"]
+
+
+def test_prose_that_a_published_model_reads_is_that_of_the_stored_runs(root, monkeypatch):
+    monkeypatch.syspath_prepend(str(root / "results" / "real"))
+    text = importlib.import_module("prose").prose()
+    stored = stored_run("real_bits")["sha256 of the chapters"]
+    assert hashlib.sha256(text.encode()).hexdigest() == stored
+
+
+def answered(run, kind, count="right"):
+    return run[kind][count].count("1")
+
+
+def test_tuning_gives_an_end_and_is_compared_with_the_better_examples():
+    run = stored_run("real_tuned")
+    seeds = [seed["answers"] for seed in run["after"]]
+    assert len(seeds) == len(run["study"]["reporting_seeds"]) >= 2
+    assert not set(run["study"]["reporting_seeds"]) & set(run["study"]["choosing_seeds"])
+    tried = run["loss"]["by learning rate"]
+    best = min(tried, key=tried.get)
+    assert (
+        float(best) == run["learning rate"] not in (min(map(float, tried)), max(map(float, tried)))
+    )
+    for kind, marks in run["before"].items():
+        assert answered(run["before"], kind, "and stops") == 0
+        assert all(len(seed[kind]["right"]) == len(marks["right"]) for seed in seeds)

@@ -1,0 +1,103 @@
+"""Attribution patching is the slope of activation patching, and the heads' shares add up."""
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from attnbook.inside.attribution import attribution_patching, head_attribution
+from attnbook.inside.circuits import edited, record, replaced, share
+from attnbook.models.gemma import gemma2, gemma3
+from attnbook.models.gpt2 import gpt2
+from attnbook.models.granite import granite
+from attnbook.models.llama import llama
+
+SIZES = {"V": 11, "width": 16, "depth": 2, "heads": 4, "kv_heads": 2, "hidden": 24}
+MODELS = {
+    "llama": lambda: llama(**SIZES),
+    "gpt2": lambda: gpt2(V=11, T=8, width=16, depth=2, heads=4, dropout=0.0),
+    "gemma2": lambda: gemma2(D=4, windows=(3, None), **SIZES),
+    "gemma3": lambda: gemma3(D=4, windows=(3, None), **SIZES),
+    "granite": lambda: granite(**SIZES),
+}
+TOKENS = torch.tensor([[3, 1, 4, 1, 5, 9], [2, 6, 5, 3, 5, 8]])
+OTHER = torch.tensor([[2, 7, 1, 8, 2, 8], [1, 6, 1, 8, 0, 3]])
+
+
+def made(name):
+    """Numbers large enough for every part to matter, biases too."""
+    torch.manual_seed(0)
+    model = MODELS[name]()
+    for p in model.parameters():
+        nn.init.normal_(p, std=0.3)
+    return model.eval()
+
+
+def lead(logits):
+    """By how much token 3 leads token 5 at the last position, for each row."""
+    return logits[:, -1, 3] - logits[:, -1, 5]
+
+
+def patched(model, other, layer, head, position, step):
+    """The measure when a head's output has gone this part of the way to the other run's."""
+    run = record(model, TOKENS)
+    output = run.heads[layer][:, head].clone()
+    output[:, position] += step * (other.heads[layer][:, head] - output)[:, position]
+    with torch.no_grad(), replaced(model, {(layer, head): output}):
+        return (lead(model(TOKENS)) - lead(run.logits)) / step
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "gemma2"])
+def test_it_is_what_small_patches_change(name):
+    model = made(name).double()
+    other = record(model, OTHER)
+    found = attribution_patching(model, TOKENS, other, lead)
+    assert found.heads.shape == (2, 2, 4, 6) and found.stream.shape == (3, 2, 6)
+    for layer, head, position in ((0, 1, 2), (0, 3, 5), (1, 0, 5), (0, 2, 0)):
+        exact = patched(model, other, layer, head, position, 1e-6)
+        assert_close(found.heads[layer, :, head, position], exact, rtol=1e-4, atol=1e-7)
+
+
+def test_it_is_the_patch_itself_where_nothing_bends():
+    """The last block's heads, with neither a network nor a norm behind them."""
+    model = made("llama")
+    nn.init.zeros_(model.body.blocks[1].feedforward.sublayer.down.weight)
+    model.body.norm = nn.Identity()
+    other = record(model, OTHER)
+    found = attribution_patching(model, TOKENS, other, lead)
+    assert found.heads[1, :, :, :-1].abs().max() == 0  # what stands before the end is not read out
+    for head in range(4):
+        exact = patched(model, other, 1, head, -1, 1.0)
+        assert exact.abs().max() > 0.01
+        assert_close(found.heads[1, :, head, -1], exact)
+    before = lead(record(model, TOKENS).logits)
+    with torch.no_grad(), edited(model, 2, lambda x: other.stream[2]):
+        exact = lead(model(TOKENS)) - before
+    assert_close(found.stream[2].sum(-1), exact)
+
+
+def test_a_run_of_another_length_is_refused():
+    model = made("gemma3")
+    with pytest.raises(ValueError, match=r"the other run is of \(2, 4, 16\), this one of"):
+        attribution_patching(model, TOKENS, record(model, OTHER[:, :4]), lead)
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma3", "granite"])
+def test_heads_embedding_and_networks_add_up_to_the_logits(name):
+    model = made(name)
+    run = record(model, TOKENS)
+    direction = torch.zeros(2, 11)
+    direction[:, 3], direction[:, 5], direction[1, 2] = 1.0, -1.0, 0.5
+    found = head_attribution(model, run, direction)
+    others = run.stream[0] + (run.stream[1:] - run.middle).sum(0)  # embedding and networks
+    rest = share(model.body.norm, others, run.stream[-1])
+    rest = (model.lm_head(rest) * direction[:, None]).sum(-1)
+    expected = (run.logits * direction[:, None]).sum(-1)
+    assert found.abs().max() > 1e-4
+    assert_close(found.sum((0, 2)) + rest, expected)
+
+
+def test_bent_logits_have_no_shares():
+    model = made("gemma2")
+    with pytest.raises(ValueError, match="not one linear map"):
+        head_attribution(model, record(model, TOKENS), torch.ones(11))

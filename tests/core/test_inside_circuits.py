@@ -1,0 +1,197 @@
+"""The stream is a sum, and a head that is made anew from its stream is the head."""
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from attnbook.inside.circuits import edited, head_from, lens, record, replaced, written
+from attnbook.inside.watch import without_heads
+from attnbook.models.bert import bert
+from attnbook.models.cohere import cohere
+from attnbook.models.falcon import falcon
+from attnbook.models.gemma import gemma2, gemma3
+from attnbook.models.glm import glm4
+from attnbook.models.gpt2 import gpt2
+from attnbook.models.gpt_neox import gpt_neox
+from attnbook.models.granite import granite
+from attnbook.models.llama import llama
+from attnbook.models.olmo import olmo2
+from attnbook.models.vit import vit
+from attnbook.transformer import LanguageModel
+
+TOKENS = torch.tensor([[3, 1, 4, 1, 5, 9], [2, 6, 5, 3, 5, 8]])
+
+
+def small() -> LanguageModel:
+    torch.manual_seed(0)
+    return drawn(llama(V=11, width=16, depth=3, heads=4, kv_heads=2, hidden=24))
+
+
+def with_biases() -> LanguageModel:
+    torch.manual_seed(1)
+    return drawn(gpt2(V=11, T=8, width=16, depth=3, heads=4, dropout=0.0))
+
+
+def drawn(model: LanguageModel) -> LanguageModel:
+    """Numbers large enough for every part to matter, biases too."""
+    for p in model.parameters():
+        nn.init.normal_(p, std=0.3)
+    return model.eval()
+
+
+models = pytest.mark.parametrize("model", [small(), with_biases()], ids=["llama", "gpt2"])
+
+
+@models
+def test_recording_changes_nothing_and_the_last_stream_gives_the_logits(model):
+    run = record(model, TOKENS)
+    assert_close(run.logits, model(TOKENS))
+    assert_close(lens(model, run.stream[-1]), run.logits)
+    assert run.stream.shape == (4, 2, 6, 16) and run.weights.shape == (3, 2, 4, 6, 6)
+
+
+@models
+def test_what_the_heads_write_is_what_attention_adds_to_the_stream(model):
+    run = record(model, TOKENS)
+    for layer in range(3):
+        parts = [written(model, (layer, h), run.heads[layer][:, h]) for h in range(4)]
+        bias = model.body.blocks[layer].attention.sublayer.to_out.bias
+        added = sum(parts) if bias is None else sum(parts) + bias
+        assert_close(run.stream[layer] + added, run.middle[layer])
+
+
+@models
+def test_a_head_made_anew_from_its_own_stream_is_the_head(model):
+    run = record(model, TOKENS)
+    for layer, head in ((0, 0), (1, 3), (2, 2)):
+        x = run.stream[layer]
+        assert_close(head_from(model, (layer, head), x, x, x), run.heads[layer][:, head])
+        other = head_from(model, (layer, head), x, x + torch.randn_like(x), x)
+        assert not torch.allclose(other, run.heads[layer][:, head], atol=1e-3)
+
+
+def test_values_from_elsewhere_change_the_output_and_not_the_weights():
+    model, other = small(), TOKENS.flip(1)
+    run, instead = record(model, TOKENS), record(model, other)
+    x, y = run.stream[1], instead.stream[1]
+    mixed = head_from(model, (1, 0), x, x, y)
+    v = model.body.blocks[1].attention.sublayer.project(model.body.blocks[1].attention.norm(y))[2]
+    assert_close(mixed, run.weights[1][:, 0] @ v[:, 0])
+
+
+def test_zeros_in_place_of_a_head_are_its_ablation_and_its_own_output_is_nothing_new():
+    model = small()
+    run = record(model, TOKENS)
+    with replaced(model, {(1, 2): torch.zeros(4)}):
+        off = model(TOKENS)
+    with without_heads(model.body.blocks[1].attention.sublayer, [2]):
+        assert_close(off, model(TOKENS))
+    with replaced(model, {(n, h): run.heads[n][:, h] for n in range(3) for h in range(4)}):
+        assert_close(model(TOKENS), run.logits)
+    assert_close(model(TOKENS), run.logits)  # outside all is as before
+
+
+def test_patching_all_of_a_stream_gives_the_other_run():
+    model, other = small(), TOKENS.flip(1)
+    instead = record(model, other)
+    with edited(model, 2, lambda x: instead.stream[2]):
+        assert_close(model(TOKENS), instead.logits)
+    with edited(model, 0, lambda x: x + 1):
+        assert not torch.allclose(model(TOKENS), instead.logits, atol=1e-3)
+
+
+def test_an_edit_at_one_position_cannot_be_felt_before_it():
+    model = small()
+    before = model(TOKENS)
+    shift = torch.zeros(6, 16)
+    shift[3] = 2.0
+    with edited(model, 1, lambda x: x + shift):
+        after = model(TOKENS)
+    assert_close(after[:, :3], before[:, :3])
+    assert not torch.allclose(after[:, 3:], before[:, 3:], atol=1e-3)
+
+
+def test_what_does_not_exist_is_refused_by_name():
+    model, x = small(), torch.zeros(1, 2, 16)
+    refused = r"there is no head \(3, 0\): layers 0 to 2, heads 0 to 3"
+    with pytest.raises(ValueError, match=refused), replaced(model, {(3, 0): torch.zeros(4)}):
+        pass
+    with pytest.raises(ValueError, match="positions 0 to 3; got 4"), edited(model, 4, lambda x: x):
+        pass
+    with pytest.raises(ValueError, match=r"there is no head \(0, 4\)"):
+        head_from(model, (0, 4), x, x, x)
+
+
+# -- a norm or a scale behind the attention, blocks in parallel, encoders --------------------------
+
+SIZES = {"V": 11, "width": 16, "depth": 2, "heads": 4, "kv_heads": 2, "hidden": 24}
+BEHIND = {
+    "gemma2": lambda: gemma2(D=4, windows=(3, None), **SIZES),
+    "gemma3": lambda: gemma3(D=4, windows=(3, None), **SIZES),
+    "olmo2": lambda: olmo2(**SIZES),
+    "glm4": lambda: glm4(D=4, **SIZES),
+    "granite": lambda: granite(**SIZES),
+}
+PARALLEL = {
+    "gpt_neox": lambda: gpt_neox(V=11, width=16, depth=2, heads=2, hidden=24),
+    "falcon": lambda: falcon(V=11, width=16, depth=2, heads=4, hidden=24),
+    "cohere": lambda: cohere(**SIZES),
+}
+
+
+def made(recipe) -> LanguageModel:
+    torch.manual_seed(2)
+    return drawn(recipe())
+
+
+@pytest.mark.parametrize("name", [*BEHIND, *PARALLEL])
+def test_the_heads_of_a_run_add_up_to_what_attention_added(name):
+    model = made((BEHIND | PARALLEL)[name])
+    run = record(model, TOKENS)
+    assert_close(run.logits, model(TOKENS))
+    for layer, heads in enumerate(run.heads):
+        parts = [written(model, (layer, h), heads[:, h], run) for h in range(heads.shape[1])]
+        bias = 0 if name != "gpt_neox" else model.body.blocks[layer].attention.to_out.bias
+        assert run.middle[layer].std() > 0.1
+        assert_close(run.stream[layer] + sum(parts) + bias, run.middle[layer])
+
+
+@pytest.mark.parametrize("name", [*BEHIND, *PARALLEL])
+def test_a_head_made_anew_reads_what_the_attention_reads(name):
+    model = made((BEHIND | PARALLEL)[name])
+    run = record(model, TOKENS)
+    for layer, head in ((0, 0), (1, 1)):
+        x = run.stream[layer]
+        assert_close(head_from(model, (layer, head), x, x, x), run.heads[layer][:, head])
+
+
+@pytest.mark.parametrize("name", ["gemma2", "olmo2", "glm4"])
+def test_one_head_behind_a_norm_has_no_share_without_the_others(name):
+    model = made(BEHIND[name])
+    run = record(model, TOKENS)
+    with pytest.raises(ValueError, match=r"RMSNorm stands behind the attention.*give the run"):
+        written(model, (0, 0), run.heads[0][:, 0])
+
+
+def test_an_encoder_and_a_vision_transformer_are_recorded():
+    torch.manual_seed(3)
+    reads = drawn(bert(V=11, T=8, width=16, depth=2, heads=4))
+    there = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
+    run = record(reads, TOKENS, there)
+    assert_close(run.logits, reads(TOKENS, there))
+    assert_close(lens(reads, run.stream[-1]), run.logits)
+    assert run.weights[:, 1, :, :, 4:].abs().max() == 0
+    sees = drawn(vit((8, 8), 4, 3, width=16, depth=2, heads=4))
+    images = torch.randn(2, 3, 8, 8)
+    run = record(sees, images)
+    assert_close(run.logits, sees(images))
+    assert run.stream.shape == (3, 2, 5, 16) and run.weights.shape == (2, 2, 4, 5, 5)
+    for model, layer, given in ((reads, 1, (TOKENS,)), (sees, 1, (images,))):
+        run = record(model, *given)
+        x = run.stream[layer]
+        assert_close(head_from(model, (layer, 2), x, x, x), run.heads[layer][:, 2])
+    with pytest.raises(ValueError, match="a norm stands behind the sum"):
+        written(reads, (0, 0), record(reads, TOKENS).heads[0][:, 0])
+    with edited(sees, 0, torch.zeros_like):
+        assert_close(sees(images)[0], sees(2 * images)[0])

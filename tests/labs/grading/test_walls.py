@@ -1,0 +1,227 @@
+"""Attacks on the grader and the leaderboard that once got through; none gains anything now."""
+
+import json
+import os
+import subprocess
+
+import pytest
+from corpora import CORPORA
+
+from attnlabs import nats
+from attnlabs.grading import contest, roster, sandbox
+from attnlabs.grading.stages import Failed, Room
+from attnlabs.grading.submissions import Submission
+from attnlabs.inside import project
+
+RIGHT = "def scores(q, k):\n    return q @ k.mT / q.shape[-1] ** 0.5\n"
+IN_PLACE = """
+def softmax(x):
+    x -= x.amax(-1, keepdim=True)
+    return x.exp() / x.exp().sum(-1, keepdim=True)
+"""
+DETACHED = """
+def rnn_step(x, h, W, U, b):
+    return torch.tanh(x @ W.T + h.detach() @ U.T + b)
+"""
+# What the code that calls an answer has around it, changed from within
+SWITCHES = {
+    "sleeps": "import time; time.sleep(0.4)",
+    "no time": "import attnlabs.inside.answer as w; w.AGAIN = 0",
+    "nothing changed": "import attnlabs.inside.effects as w; w.changed = lambda *_: set()",
+    "no gradients": "import attnlabs.inside.answer as w; w.slopes = lambda *_: 'none'",
+    "no arguments": "import attnlabs.inside.answer as w; w.as_tensors = lambda *_: {}",
+}
+FAST = ("no time", "no gradients")
+
+
+def switched(code, switch):
+    head, body = code.strip().split("\n", 1)
+    return f"{head}\n    {switch}\n{body}"
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n not in FAST)) for n in SWITCHES]
+)
+@pytest.mark.parametrize("number,code", [(3, IN_PLACE), (1, DETACHED)])
+def test_half_points_cannot_be_switched_off_from_within(number, code, name, of):
+    course = of(number)
+    question = code.split("(")[0].split()[-1]
+    full = next(asked.points for asked in course.lab.asked if asked.name == question)
+    raw = course.hand_in({question: switched(code, SWITCHES[name])}, CORPORA[number].BEFORE)
+    row = course.judge(raw)
+    assert row.questions[question].points <= full / 2
+    if "attnlabs" in SWITCHES[name]:
+        assert f"{question}: uses attnlabs; what for?" in row.review
+
+
+# Each says a number of the hidden arguments in another way
+SAYS = {
+    "shape": "return torch.zeros(0, *[1 + abs(int(100 * n)) for n in q.flatten()[:4]])",
+    "line": "n = int(abs(100 * q[0, 0])) % 50\n    g = {}\n"
+    "    exec(chr(10) * n + 'def f(): 1 / 0', g)\n    g['f']()",
+    "name": "exec('name' + str(int(abs(100 * q[0, 0]))))",
+    "rows": "x = torch.zeros(len(q), len(k))\n    x[int(abs(100 * q[0, 0])) % len(q)] = torch.nan\n"
+    "    return x",
+    "count": "return [torch.zeros(2)] * (2 + int(abs(100 * q[0, 0])) % 90)",
+    "kind": "raise type('E' + str(int(abs(100 * q[0, 0]))), (Exception,), {})",
+}
+
+
+def test_no_number_gets_out_that_an_answer_can_choose(of):
+    """Two classes with other numbers read the same sentences, whatever an answer says of them."""
+    course = of(3)
+    answers = [
+        course.judge(course.hand_in({"scores": f"def scores(q, k):\n    {code}"})).questions
+        for code in SAYS.values()
+    ]
+    for name, questions in zip(SAYS, answers, strict=True):
+        text = questions["scores"].text
+        digits = text.replace("(3, 5)", "").replace("expected 1", "").replace("0 divided by 0", "")
+        assert questions["scores"].points == 0 and text, name
+        assert not any(letter.isdigit() for letter in digits), (name, text)
+
+
+def test_a_clone_in_a_folder_of_the_system_is_not_seen(walls, monkeypatch, tmp_path, box):
+    """As one in /usr/src/app, of which the sandbox sees /usr."""
+    if walls is None:
+        pytest.skip("bubblewrap is not here")
+    system = tmp_path / "system"
+    for folder in ("app/labs", "app/src/attnlabs", "own/labs", "lib"):
+        (system / folder).mkdir(parents=True)
+        (system / folder / "secret").write_text("answer")
+    (system / "app/pyproject.toml").touch()
+    monkeypatch.setattr(sandbox, "SYSTEM", (*sandbox.SYSTEM, str(system).strip("/")))
+    monkeypatch.setattr(sandbox, "LABS", system / "app/src/attnlabs")
+    line = [*sandbox.wall(walls, box, [system / "own/labs"]), "/usr/bin/find", str(system)]
+    seen = subprocess.run([*line, "-name", "secret"], capture_output=True, text=True, check=True)
+    assert seen.stdout.split() == [f"{system}/lib/secret"]
+    there = [*sandbox.wall(walls, box), "/usr/bin/ls", "/usr"]
+    seen = subprocess.run(there, capture_output=True, text=True, check=True)
+    assert "src" not in seen.stdout.split()
+
+
+def submission(code, **more):
+    cell = {"cell_type": "code", "source": code, "metadata": more, "outputs": [str(more)]}
+    text = {"cell_type": "markdown", "source": "text held out", "metadata": {}}
+    whole = {"cells": [cell, text], "metadata": more, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(whole).encode()
+
+
+PROJECT = "def submit(a, b): 'held out'; return 1\n"
+PROJECT += "def encode(a, b): return 3  # held out\npredictor = encode"
+
+
+def test_a_project_is_its_code_and_nothing_else_of_the_file():
+    plain = project.code_alone(submission(PROJECT, hidden="held out"))
+    assert plain.count(b"held out") == 1  # the docstring, which is counted
+    assert project.without(plain) == "" and b"metadata" not in plain
+    assert "submit: no cell defines submit" in project.without(submission("x = 1"))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        f"def f():\n    {'abc ' * 900!r}",
+        f"{'a' * 3000} = 1",
+        f"x = {7**4000}",
+        "\n".join(f"x{n} = {'abc ' * 200!r}" for n in range(11)),
+        f"x = {b'a' * 3000!r}",
+    ],
+)
+def test_whatever_can_hold_a_text_is_looked_at(code):
+    assert "a text or weights?" in project.code_of(submission(code))[2]
+
+
+def test_the_same_token_twice_is_refused():
+    with pytest.raises(ValueError, match="twice"):
+        nats.checked([b"a", b"b", b"a"])
+
+
+def test_what_cuts_the_shown_text_does_not_see_the_hidden_one(monkeypatch, box):
+    asked = []
+
+    class Stage:
+        def __init__(self, head, blobs, *_):
+            asked.append(json.loads(blobs[1]))
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def hear(self):
+            return {"ids": [[0, 1]] * len(asked[-1])}, b""
+
+    monkeypatch.setattr(contest, "Stage", Stage)
+    passages = (nats.Block(b"ab", b"ab"), nats.Block(b"ab", b"ba"))
+    one = contest.Contest(b"", passages, 1.0)
+    with pytest.raises((Failed, ValueError), match="do not spell"):
+        contest.cut(one, b"", [b"a", b"b"], Room(box, None))
+    assert asked == [["ab", "ab"], ["ab", "ba"]]
+
+
+def test_the_time_of_processes_that_nobody_waited_for_is_counted(walls, box, tmp_path):
+    """Forked workers that leave their time nowhere, since SIGCHLD is ignored."""
+    if walls is None:
+        pytest.skip("bubblewrap is not here")
+    code = """
+import os, signal, time
+def burn(seconds):
+    start = time.process_time()
+    while time.process_time() - start < seconds:
+        sum(range(1000))
+def submit(text, seconds):
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    for _ in range(3):
+        if os.fork() == 0:
+            burn(1.5)
+            os._exit(0)
+    time.sleep(30)
+    return [b"a"], {}
+def encode(text, vocabulary):
+    return []
+def predictor(vocabulary, weights):
+    return None
+"""
+    one = contest.Contest(b"a", (nats.Block(b"a", b"a"),), 0.5, walls, other=5.0)
+    entry = contest.scored(one, Submission("a.ipynb", submission(code)), box)
+    assert "more than" in entry.reason and "processor time" in entry.reason
+
+
+def test_each_process_counts_with_the_most_it_ever_had(tmp_path, monkeypatch):
+    """Three that come and go: what is gone is not forgotten, what was never met is estimated."""
+    monkeypatch.setenv("ATTNBOOK_SANDBOX", "bwrap")
+    tail = "S 1 1 1 0 -1 0 0 0 0 0 {own} 0 9999 9999 20 0 1 0 {since}"
+
+    def there(number, own, last):
+        for old in tmp_path.glob("[0-9]*"):
+            subprocess.run(["rm", "-r", str(old)], check=True)
+        (tmp_path / str(number) / "task" / str(number)).mkdir(parents=True)
+        stat = f"{number} (a) b) " + tail.format(own=own, since=number)
+        (tmp_path / str(number) / "stat").write_text(stat)
+        (tmp_path / "loadavg").write_text(f"0 0 0 1/9 {last}")
+
+    clock, tick = project.Clock(5, tmp_path), 1 / os.sysconf("SC_CLK_TCK")
+    there(5, 100, 5)
+    assert clock.read() == pytest.approx(100 * tick)
+    there(6, 40, 6)
+    assert clock.read() == pytest.approx(140 * tick)
+    there(5, 120, 9)
+    assert clock.read() == pytest.approx(160 * tick + 3 * project.EVERY)
+
+
+def test_twins_are_flagged_without_names(of):
+    """The same code under two names; what is too short to tell anything is not flagged."""
+    course, corpus = of(3), CORPORA[3]
+    answers = {name: ways[0] for name, ways in corpus.RIGHT.items()}
+    long, short = (course.hand_in(a, corpus.BEFORE) for a in (answers, {"scores": RIGHT}))
+    files = [Submission(f"{n}.ipynb", raw) for n, raw in enumerate([long, long, short, short])]
+    rows = [course.judge(one.content, one.file) for one in files]
+    roster.compare(rows, files)
+    assert [row.review for row in rows] == [
+        ["its code is word for word that of 1.ipynb"],
+        ["its code is word for word that of 0.ipynb"],
+        [],
+        [],
+    ]

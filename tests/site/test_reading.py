@@ -1,0 +1,260 @@
+"""A chapter as a reader meets it: first screen, folds, lines, heights, weight, paper."""
+
+import gzip
+import re
+import sys
+from functools import cache
+from pathlib import Path
+from urllib.parse import unquote, urljoin, urlsplit
+
+import pytest
+from bs4 import BeautifulSoup
+from toc import pages
+
+ROOT = Path(__file__).parents[2]
+CHAPTERS = [file for file in pages(ROOT) if re.match(r"book/\d\d-", file)]
+MAIN = [file for file in CHAPTERS if "deeper" not in file]
+# A picture is an image, a drawing, or an explorable that is drawn without one.
+PICTURE = ".opening .picture :is(img, svg, attn-next-token, attn-inside, attn-clinic):visible"
+PAGE, LANDING = 1_000_000, 250_000  # bytes, compressed as a server would
+BLOCKING = 45_000  # bytes of these for which the first paint waits
+PACKED = (".png", ".webp", ".woff")
+STILL = 0.005  # of the screen, times how far: what may move while a page loads
+SET = "async () => { if (window.MathJax?.startup) await MathJax.startup.promise }"
+SHIFTS = """() => { window.shifts = []; new PerformanceObserver((list) => {
+    for (const e of list.getEntries()) window.shifts.push([e.value, ...e.sources.map(
+        (s) => (s.node?.outerHTML || s.node?.data || '?').slice(0, 90))])
+}).observe({ type: 'layout-shift', buffered: true }) }"""
+
+if sys.version_info < (3, 11):
+    pytest.skip("on Python 3.10 the lock holds an older theme", allow_module_level=True)
+
+
+EACH = [pytest.param(name, marks=pytest.mark.xdist_group(name), id=name[5:]) for name in MAIN]
+
+
+@pytest.fixture(scope="module", params=EACH)
+def chapter(request, visit):
+    """A chapter, opened once for all that is asked of it in the light, 1,366 pixels wide."""
+    with visit(f"{request.param}.html", init=f"({SHIFTS})()") as page:
+        page.chapter = request.param
+        yield page
+
+
+def test_the_first_screen_has_the_question_and_a_whole_picture(chapter):
+    question = chapter.locator(".opening .question")
+    assert question.is_visible() and question.inner_text().strip().endswith("?")
+    image = chapter.locator(PICTURE).first.bounding_box()
+    assert image and image["width"] > 150 and image["y"] + image["height"] < 1.2 * 900
+    assert "min to read" in chapter.locator(".facts").inner_text()
+
+
+# Pictures that are wider or higher than they should be for their form.
+BENT = """() => [...document.querySelectorAll('article img')].filter((n) => n.checkVisibility()
+).map(
+    (n) => [n.width / n.height, n.getAttribute('width') / n.getAttribute('height'), n.src]
+).filter(([shown, own]) => !(Math.abs(shown / own - 1) < 0.02))"""
+
+
+def test_no_picture_is_bent(chapter):
+    assert chapter.evaluate(BENT) == []
+
+
+def test_no_import_is_in_sight(chapter):
+    seen = """() => [...document.querySelectorAll('.cell_input pre')].filter(
+        (n) => n.checkVisibility()).map((n) => n.innerText)"""
+    assert not [code for code in chapter.evaluate(seen) if re.match("(import|from) ", code)]
+
+
+def test_every_fold_has_words_and_something_in_it(chapter):
+    folds = """() => [...document.querySelectorAll('article details')].map((d) => [
+        d.querySelector(':scope > summary')?.textContent.trim() ?? '',
+        [...d.children].some((n) => n.localName != 'summary' && n.textContent.trim() + n.innerHTML)
+    ])"""
+    found = chapter.evaluate(folds)
+    assert found and not [words for words, filled in found if not words or not filled]
+    assert not [words for words, _ in found if words.endswith(":") or "TODO" in words]
+
+
+def test_a_line_of_text_has_at_most_eighty_characters(chapter):
+    lines = """() => [...document.querySelectorAll('article section > p')].filter(
+        (p) => p.checkVisibility() && p.innerText.length > 300 && !p.querySelector('.math, code')
+    ).map((p) => p.innerText.length / Math.round(
+        p.clientHeight / parseFloat(getComputedStyle(p).lineHeight)))"""
+    found = chapter.evaluate(lines)
+    assert found and max(found) <= 80, sorted(found)[-3:]
+
+
+def test_nothing_jumps_while_loading(chapter):
+    nothing_jumps(chapter)
+
+
+def nothing_jumps(page):
+    page.wait_for_timeout(300)
+    shifts = page.evaluate("window.shifts")
+    assert sum(value for value, *_ in shifts) < STILL, sorted(shifts)[-3:]
+
+
+def test_nothing_keeps_the_first_screen_waiting(chapter, site):
+    nothing_keeps_the_reader_waiting(chapter, site)
+
+
+def nothing_keeps_the_reader_waiting(page, site):
+    """What a browser must have before it paints, counted: a time would be the machine's."""
+    html = (site / unquote(urlsplit(page.url).path).lstrip("/")).read_text("utf-8")
+    found = BeautifulSoup(html, "html.parser").select(
+        "script[src]:not([defer], [async]), link[rel=stylesheet]"
+    )
+    found = [urljoin(page.url, tag.get("src") or tag["href"]) for tag in found]
+    scripts = [Path(urlsplit(name).path).name for name in found if ".js" in name]
+    assert scripts == ["documentation_options.js"]  # 200 bytes, on which scripts in the page stand
+    assert len(found) <= 12 and sum(compressed(site, name) for name in found) <= BLOCKING
+
+
+def test_a_page_weighs_no_more_than_it_should(chapter, site):
+    found = sum(weighed(chapter, site).values())
+    assert found <= PAGE, f"{chapter.chapter}: {found:,} bytes, at most {PAGE:,}"
+
+
+def weighed(page, site):
+    """Bytes of all that the page has asked for or will ask for, compressed."""
+    images = page.evaluate("[...document.images].map((image) => image.src)")
+    return {
+        name: compressed(site, name) for name in {*page.requests, *images} if "data:" != name[:5]
+    }
+
+
+@cache
+def compressed(site, address):
+    file = site / unquote(urlsplit(address).path).lstrip("/")
+    data = file.read_bytes()
+    return len(data) if file.suffix in PACKED else len(gzip.compress(data, 6))
+
+
+def test_the_landing_page_is_light(visit, site):
+    with visit("book/index.html", init=f"({SHIFTS})()") as page:
+        weight = weighed(page, site)
+        assert sum(weight.values()) < LANDING, sorted(weight.items(), key=lambda i: -i[1])[:6]
+        nothing_keeps_the_reader_waiting(page, site)
+        nothing_jumps(page)
+
+
+@pytest.mark.parametrize("name", MAIN)
+def test_on_a_phone_the_picture_is_whole_and_no_code_is_cut(visit, name):
+    wide = """() => [...document.querySelectorAll('article .cell_input pre')].filter(
+        (n) => n.checkVisibility() && n.scrollWidth > n.clientWidth + 1).map((n) => n.innerText)"""
+    with visit(f"{name}.html", width=390, height=844) as page:
+        image = page.locator(PICTURE).first.bounding_box()
+        assert image["width"] <= 390
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert page.evaluate(BENT) == []
+        page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true })")
+        assert page.evaluate(wide) == []
+
+
+def test_in_the_dark_a_table_of_results_stands_on_the_page_itself(visit):
+    ground = """() => [...document.querySelectorAll('.text_html:has(table.measured)')].map(
+        (output) => getComputedStyle(output).backgroundColor)"""
+    with visit(f"{MAIN[5]}.html") as page:
+        page.evaluate("document.documentElement.dataset.theme = 'dark'")
+        assert set(page.evaluate(ground)) == {"rgba(0, 0, 0, 0)"}
+
+
+def test_one_button_shows_all_code_and_is_remembered(visit):
+    closed = "document.querySelectorAll('details.fold.code:not([open])').length"
+    with visit(f"{MAIN[4]}.html") as page:
+        assert page.evaluate(closed) > 5
+        button = page.get_by_role("button", name="Show all code")
+        button.click()
+        assert page.evaluate(closed) == 0
+        page.reload()
+        assert page.evaluate(closed) == 0
+        page.get_by_role("button", name="Hide code").click()
+        page.reload()
+        assert page.evaluate(closed) > 5
+    with visit(f"{MAIN[4]}.html?code") as page:
+        assert page.evaluate(closed) == 0
+
+
+def test_a_link_opens_the_fold_that_it_leads_into(visit):
+    inside = """() => document.querySelector('article details :is(figure, p, div)[id]')?.id"""
+    with visit(f"{MAIN[5]}.html") as page:
+        name = page.evaluate(inside)
+        assert name
+        page.evaluate("(name) => { location.hash = name }", name)
+        page.wait_for_function(
+            "(name) => document.getElementById(name).checkVisibility()", arg=name
+        )
+
+
+def test_an_anchor_that_has_moved_is_found_on_its_new_page(visit):
+    """A label of chapter 12, asked for on chapter 5."""
+    with visit(f"{MAIN[4]}.html#sec-long-recall", wait=False) as page:
+        page.wait_for_url("**/12-why-it-works.html#sec-long-recall")
+    with visit(f"{MAIN[4]}.html#nowhere-at-all") as page:
+        page.wait_for_timeout(300)
+        assert page.url.endswith("05-multi-head-attention.html#nowhere-at-all")
+
+
+def test_searching_in_the_page_opens_a_fold(visit):
+    """As a link to a text does; Chromium's Ctrl+F goes the same way."""
+    with visit(f"{MAIN[4]}.html#:~:text=before%2C%20after%20%3D%20(join") as page:
+        opened = "document.querySelectorAll('details.fold.code[open]').length"
+        page.wait_for_function(f"{opened} > 0")
+
+
+def test_without_script_a_prediction_still_hides_and_shows_its_answer(visit):
+    with visit(f"{MAIN[4]}.html", java_script_enabled=False, wait=False) as page:
+        box = page.locator(".predict").first
+        answer = box.locator("details.compare .cell").first
+        assert not answer.is_visible()
+        box.get_by_text("Compare").click()
+        assert answer.is_visible()
+
+
+@pytest.mark.parametrize("name", [MAIN[3], MAIN[4]])
+def test_on_paper_every_figure_is_there_and_every_word_is_black(visit, name):
+    hidden = """() => [...document.querySelectorAll('article figure')].filter(
+        (n) => !n.checkVisibility()).map((n) => n.id)"""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    theme = "document.documentElement.dataset.theme"
+    with visit(f"{name}.html", color_scheme="dark") as page:
+        page.wait_for_function(f"{theme} == 'dark'")
+        page.emulate_media(media="print", color_scheme="dark")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert page.evaluate(theme) == "light"
+        assert page.evaluate(hidden) == []
+        assert not page.locator(".buttons").first.is_visible()
+        only = {"runOnly": ["color-contrast", "image-alt"], "resultTypes": ["violations"]}
+        found = axe.run(
+            page, context={"include": [[".opening"], [".box"], ["figcaption"]]}, options=only
+        )
+        assert found.response["violations"] == []
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        assert page.locator("details.compare[open]").count() == 0 and page.evaluate(theme) == "dark"
+
+
+def test_plots_follow_the_dark_theme_and_photographs_do_not(visit):
+    look = "(image) => getComputedStyle(image).filter"
+    with visit("book/08-vision-transformers.html", color_scheme="dark") as page:
+        photo = page.locator(".cell.tag_photo .cell_output img").first
+        assert "invert" not in photo.evaluate(look)
+        ink = page.locator(".drawing.plot svg text").first
+        assert ink.evaluate("(text) => getComputedStyle(text).fill") != "rgb(38, 38, 38)"
+
+
+def test_a_formula_shows_its_menu_to_whoever_asks_and_speaks_once_it_is_told_to(visit, site):
+    """The menu is not loaded before; what is set in it holds on the next visit."""
+    spoken = "mjx-container [data-semantic-speech]"
+    with visit(f"{MAIN[2]}.html") as page:
+        assert not [name for name in page.requests if name.endswith("ui/menu.js")]
+        before = page.locator("mjx-container").count()
+        formula = page.locator("section > p .math mjx-container").first
+        formula.click(button="right")
+        page.locator(".CtxtMenu_ContextMenu").first.wait_for()
+        assert page.locator("mjx-container").count() == before > 10
+        setting = '{"explorer": true}'
+        page.evaluate("(set) => localStorage.setItem('MathJax-Menu-Settings', set)", setting)
+        page.reload()
+        page.locator(spoken).first.wait_for(state="attached")
+        assert page.locator("mjx-container").count() == before
