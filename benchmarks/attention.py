@@ -17,7 +17,8 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from attnbook import device
-from attnbook.attention import attend, causal_mask
+from attnbook.attention import attend
+from attnbook.masks import causal_mask
 from attnbook.provenance import provenance, write
 
 H, D = 4, 32

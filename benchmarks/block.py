@@ -16,10 +16,12 @@ from timing import both_ways, compare
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from attnbook import device, patterns
-from attnbook.attention import MultiHeadAttention, causal_mask
+from attnbook import device
+from attnbook import masks as patterns
+from attnbook.attention import MultiHeadAttention
 from attnbook.block import Block, PostNorm, PreNorm
 from attnbook.feedforward import MLP
+from attnbook.masks import causal_mask
 from attnbook.norms import LayerNorm
 from attnbook.provenance import provenance, write
 

@@ -9,7 +9,7 @@ round, and each round times all of them: `ratio` is the time of transformers' pl
 that of the way, above 1 the way is faster. Time is that of the clock, for two threads share the
 work. transformers is also given its own static cache with a compiled step, and torch's dynamic
 8 bits. The tokens of 32 bits are equal, or nothing is measured; of 8 bits it is said how many are.
-The result goes to src/attnbook/runs/decoding.json, which the book reads; it is written after each
+The result goes to src/bookkit/runs/decoding.json, which the book reads; it is written after each
 case.
 """
 
@@ -31,15 +31,15 @@ from timing import clock
 from torch import Tensor, nn
 
 from attnbook import device
-from attnbook.generate import generate
+from attnbook.generate.sampling import generate
 from attnbook.provenance import provenance, write
-from attnbook.quantise import int8_kernel, quantised
+from attnbook.quantise.rounding import int8_kernel, quantised
 
 MODELS = {  # as large as the book's own, and larger: V, width, depth, heads, hidden
     "Llama, 3 million": (1024, 256, 4, 4, 768),
     "Llama, 110 million": (32_000, 768, 12, 12, 2_304),
 }
-STORE = Path(__file__).parents[1] / "src" / "attnbook" / "runs" / "decoding.json"
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "decoding.json"
 GIVEN, MORE = 32, 32
 PLAIN = "transformers"
 Way = Callable[[], Tensor]

@@ -30,18 +30,18 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from attnbook import device, pretrained
+from attnbook import device
 from attnbook.attention import MultiHeadAttention
 from attnbook.block import Block, PreNorm, Stack
 from attnbook.data import registry
 from attnbook.feedforward import MLP
-from attnbook.generate import generate
-from attnbook.initial import tied
+from attnbook.generate.sampling import generate
+from attnbook.masks import causal
+from attnbook.models import hub
 from attnbook.norms import LayerNorm
-from attnbook.patterns import causal
 from attnbook.positions import Learned
 from attnbook.provenance import provenance, write
-from attnbook.transformer import Embed, LanguageModel
+from attnbook.transformer import Embed, LanguageModel, Tied
 
 V = 1024
 SIZES = [  # B, T, width, depth, heads
@@ -69,7 +69,7 @@ def from_theirs(theirs: transformers.PreTrainedModel) -> nn.Module:
     """Our model with the weights of theirs, through the files that they write."""
     with tempfile.TemporaryDirectory() as folder:
         theirs.save_pretrained(folder)
-        return pretrained.load(folder)
+        return hub.load(folder)
 
 
 def hugging(config: transformers.PretrainedConfig) -> tuple[nn.Module, Any]:
@@ -197,7 +197,7 @@ def of_x_transformers(budget: float) -> Iterator[dict]:
             norm_add_unit_offset=False,
         )
         ours = Stack(
-            [lean(width, heads, bias=True) for _ in range(depth)], LayerNorm(width, shift=False)
+            [lean(width, heads, bias=True) for _ in range(depth)], LayerNorm(width, bias=False)
         )
         x = torch.randn(B, T, width)
         copy(theirs, ours)
@@ -215,14 +215,14 @@ def lean(width: int, heads: int, bias: bool) -> Block:
         MultiHeadAttention(width, heads, bias=False),
         MLP(width, 4 * width, nn.GELU(), bias=bias),
     )
-    return Block(*(PreNorm(part, LayerNorm(width, shift=False)) for part in parts))
+    return Block(*(PreNorm(part, LayerNorm(width, bias=False)) for part in parts))
 
 
 def of_blocks(T: int, width: int, depth: int, heads: int) -> LanguageModel:
     """nanoGPT's model without biases, as its train.py has it."""
     embed = Embed(V, width, Learned(T, width))
     blocks = [lean(width, heads, bias=False) for _ in range(depth)]
-    return LanguageModel(embed, Stack(blocks, LayerNorm(width, shift=False)), tied(embed))
+    return LanguageModel(embed, Stack(blocks, LayerNorm(width, bias=False)), Tied(embed))
 
 
 def in_order(model: LanguageModel | Stack) -> Iterator[nn.Parameter]:
@@ -231,7 +231,12 @@ def in_order(model: LanguageModel | Stack) -> Iterator[nn.Parameter]:
         yield from model.embed.parameters()
     body = model.body if isinstance(model, LanguageModel) else model
     for block in body.blocks:
-        for name in ("attention.norm", "attention.part", "feedforward.norm", "feedforward.part"):
+        for name in (
+            "attention.norm",
+            "attention.sublayer",
+            "feedforward.norm",
+            "feedforward.sublayer",
+        ):
             yield from block.get_submodule(name).parameters()
     yield from body.norm.parameters()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import mean
 
 ROOT = Path(__file__).resolve().parents[1]
-FAST, BESIDE = "src/attnbook/runs/fast.json", "src/attnbook/runs/decoding.json"
+FAST, BESIDE = "src/bookkit/runs/fast.json", "src/bookkit/runs/decoding.json"
 SIZE = ("B", "T", "width", "depth", "heads", "D", "norm", "causal")
 
 
