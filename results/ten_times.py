@@ -157,7 +157,10 @@ def main() -> None:
     options = parser.parse_args()
     if options.levels:
         found = {str(level): points(level) for level in (1, 2, 3)}
-        write(OUT / "ten_times_levels.json", {"levels": found, "provenance": provenance(device.choose(0))})
+        write(
+            OUT / "ten_times_levels.json",
+            {"levels": found, "provenance": provenance(device.choose(0))},
+        )
         print(json.dumps(found, indent=1, ensure_ascii=False))
         return
     if options.again:
