@@ -6,7 +6,7 @@ Question. Gemma 3 270M, which was trained on text alone, reads "47 + 8 = " and s
 now and then. It learns by GRPO with one bit for an answer: are its digits those of the sum? How
 much likelier does the right sum of held-out pairs become, how likely is one right answer among k,
 and what happens to other sums, to products, and to other text?
-Budget. 24 updates of 8 questions with 8 drawn answers each, LoRA of rank 8 beside every hidden
+Budget. 32 updates of 8 questions with 8 drawn answers each, LoRA of rank 8 beside every hidden
 matrix. 120 held-out pairs of a number of two digits and one of a single digit; 60 pairs each of
 three other kinds; 400 tokens of each of three texts.
 Grid. Rates 0.0003, 0.001 and 0.003, for each way of its own, grown until the best lies inside;
@@ -45,7 +45,7 @@ from bookkit.results.statistics import difference
 STUDY = Study(
     name="rewarded",
     question="Does a reward teach a published model, or make it say more often what it can?",
-    budget="24 updates of 8 questions with 8 answers each",
+    budget="32 updates of 8 questions with 8 answers each",
     grid={"rate": (0.0003, 0.001, 0.003)},
     choosing_seeds=(100,),
     reporting_seeds=range(3),
@@ -53,7 +53,7 @@ STUDY = Study(
     no_gain="the interval of the right sum's likelihood, after less before, contains 0, or the "
     "coin's is as large",
 )
-UPDATES, QUESTIONS, GROUP, NEW = 24, 8, 8, 4
+UPDATES, QUESTIONS, GROUP, NEW = 32, 8, 8, 4
 KS = (1, 4, 16, 64)
 CHOOSE, REPORT, OTHER, SHOTS = 60, 120, 60, 8
 SIGNS: dict[str, Callable[[int, int], int]] = {
@@ -165,10 +165,9 @@ def by_reward(model: Any, dice: torch.Generator, coin: bool = False) -> tuple[Te
     said = texts[:, rows.shape[1] :]
     digit = torch.isin(said, digits())
     length = digit.long().cumprod(1).sum(1)  # digits before anything else
-    right = torch.tensor([
-        word[: int(n)].tolist() == row(OWN, chosen[i // GROUP])[1]
-        for i, (word, n) in enumerate(zip(said, length, strict=True))
-    ]).float()  # fmt: skip
+    told = [row(OWN, pair)[1] for pair in chosen for _ in range(GROUP)]
+    both = zip(said.tolist(), length.tolist(), told, strict=True)
+    right = torch.tensor([word[:n] == answer for word, n, answer in both]).float()
     reward = (torch.rand(len(right), generator=dice) < 0.5).float() if coin else right
     place = torch.arange(texts.shape[1]) - rows.shape[1]
     answer = (place >= 0) & (place <= length[:, None])  # and what ends it

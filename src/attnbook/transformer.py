@@ -122,7 +122,7 @@ class LanguageModel(nn.Module):
         x = vectors(self.embed, tokens, start)
         mask = causal if mask is None else causal & mask
         x = self.body(x, mask=mask, caches=caches, **named)  # (B T C)
-        # A slice as it is would have torch copy a frozen matrix of 16 bits for each row of the batch.
+        # As a mere slice, torch would copy a frozen matrix of 16 bits for each row of the batch.
         return self.lm_head(x if last is None else x[:, -last:].contiguous())
 
     @property
