@@ -209,3 +209,29 @@ def test_only_the_answers_of_a_dialogue_count_in_the_loss(root, turns):
         counts += [False] * (6 + turn) + [True] * (3 + turn)
     mask = definition(root, "template", "answer_mask")(torch.tensor(tokens))
     assert mask.tolist() == counts
+
+
+@pytest.fixture(scope="module")
+def smoothing(root):
+    """The script of the smoothed n-grams."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(root / "results"))
+        yield importlib.import_module("kneser_ney")
+
+
+@pytest.mark.parametrize("before", ["", "t", "the ", "zq#"])
+def test_smoothed_n_grams_give_probabilities_that_sum_to_one(smoothing, corpus, before):
+    alphabet = sorted(set(corpus))
+    orders = smoothing.counted(corpus, 4)
+    known = before[-3:]
+    total = sum(smoothing.probability(known + sign, orders, len(alphabet)) for sign in alphabet)
+    assert total == pytest.approx(1)
+
+
+def test_what_the_page_says_of_smoothed_n_grams_is_stored(root):
+    stored = stored_run("kneser_ney")["bits"]
+    notebook = nbformat.read(root / "book" / "07-language-models.ipynb", 4)
+    said = next(cell.source for cell in notebook.cells if cell["id"] == "bits-finding")
+    assert f"need {stored['8']:.2f} bits (`results/kneser_ney.py`)" in said
+    own = stored_run("own_model")["runs"]["bytes"]["legs"][-1]["bits"]
+    assert stored["8"] < own < stored["5"] < 1.94  # better than the page's blend of five
