@@ -8,7 +8,7 @@ a cosine; all weights or low-rank parts of several ranks, with the loss on the a
 Sums (`bookkit.experiments.adder`): a small model that was taught to add a little goes on for 60
 updates of 256 answers, by rejection sampling, by rewards, by preferences; each seed has a start of
 its own. Teacher: a student of two layers learns from 16,384 tokens of documentation, or from what
-the book's model thinks of them. Each way has its own learning rate, the best of two or three with
+the book's model thinks of them. Each way has its own learning rate, the best of three or four with
 seed 9, or that of another way (`BORROWED`); then five other seeds. What is stored is not measured
 again."""
 
@@ -208,9 +208,9 @@ def taught(way: str, rate: float, seed: int, steps: int = 160) -> Found:
             "seen": round(pupil.nats_per_byte(docs.train[:20_000]), 4)}  # fmt: skip
 
 
-FULL, LOW = (1e-3, 3e-3), (3e-3, 1e-2)
-RL, DPO = (1e-3, 3e-3, 6e-3), (1e-4, 3e-4)
-STUDENT = (3e-3, 1e-2)
+FULL, LOW = (1e-3, 3e-3, 1e-2), (3e-3, 1e-2, 3e-2)
+RL, DPO = (3e-4, 1e-3, 3e-3, 6e-3), (3e-5, 1e-4, 3e-4, 1e-3)
+STUDENT = (1e-3, 3e-3, 1e-2)
 ANSWERS: dict[str, Sequence[float]] = {"full": FULL, "full, slower": FULL[:1], "rank 4": LOW}
 SUMS: dict[str, Sequence[float]] = {
     "GRPO": RL, "best-of": RL, "DPO right 0.1": DPO, "DPO style 0.1": DPO,
