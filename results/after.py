@@ -209,7 +209,7 @@ def taught(way: str, rate: float, seed: int, steps: int = 160) -> Found:
 
 
 FULL, LOW = (1e-3, 3e-3, 1e-2), (3e-3, 1e-2, 3e-2)
-RL, DPO = (3e-4, 1e-3, 3e-3, 6e-3), (3e-5, 1e-4, 3e-4, 1e-3)
+RL, DPO = (3e-4, 1e-3, 3e-3, 6e-3), (3e-5, 1e-4, 3e-4, 1e-3, 3e-3)
 STUDENT = (1e-3, 3e-3, 1e-2)
 ANSWERS: dict[str, Sequence[float]] = {"full": FULL, "full, slower": FULL[:1], "rank 4": LOW}
 SUMS: dict[str, Sequence[float]] = {
