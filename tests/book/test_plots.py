@@ -82,6 +82,12 @@ def test_colours_are_the_roles_of_the_drawings_or_have_a_partner_for_the_night()
     assert "color-mix(in srgb,#e0509b var(--d-day)" in plots.themed("#E0509B")
 
 
+def test_a_text_that_names_no_anchor_begins_where_it_is_put(root):
+    assert ".drawing.plot text{text-anchor:start}" in plots.STYLE
+    style = (root / "book/_static/page.css").read_text()  # for plots that are stored
+    assert ".drawing.plot text { text-anchor: start; }" in style
+
+
 def test_the_same_plot_is_the_same_text_and_two_may_stand_on_a_page():
     one, same = (plots.html(side_by_side()) for _ in range(2))
     assert one == same

@@ -33,6 +33,7 @@ HEAVY = 150_000  # bytes of both layouts: beyond, dots are lighter
 NIGHT = "html[data-theme=dark], html[theme=dark], body[data-jp-theme-light=false]"
 STYLE = (
     f"{drawing.STYLE}.plot{{--d-day:100%;--d-grid:#dde1e6}}"
+    ".drawing.plot text{text-anchor:start}"  # matplotlib's own, where it names none
     ".drawing.plot .wide{display:block}.drawing.plot .tall{display:none}"
     "@container (max-width:480px){.drawing.plot .wide{display:none}"
     ".drawing.plot .tall{display:block}}"
