@@ -34,6 +34,7 @@ PRINTED = [  # a part of the book that has all that the whole has
     "genindex",
 ]
 SAMPLE = "book/05-multi-head-attention"
+THREE = {page for page in ROAD if re.match(r"book/(02|06|13)-", page)}
 
 pytestmark = [
     pytest.mark.skipif(
@@ -49,6 +50,10 @@ pytestmark = [
 @cache
 def read(page):
     return BeautifulSoup((SITE / f"{page}.html").read_text("utf-8"), "html.parser")
+
+
+def weekly(value):
+    return pytest.param(value, marks=pytest.mark.weekly)
 
 
 @pytest.fixture
@@ -75,7 +80,7 @@ NOW = """() => {
     const live = [...node.querySelectorAll("*")].some(each => each.localName.startsWith("attn-"))
     const { left, top, right, bottom, width, height } = box
     const whole = left >= -1 && top >= -1 && right <= innerWidth + 1 && bottom <= innerHeight + 1
-    const scale = Number(node.style.zoom || 1)
+    const scale = Math.min(...[node, ...node.children].map(each => Number(each.style.zoom || 1)))
     const at = document.querySelector(".present-count").textContent
     return { ids, live, whole, width, height, tag: node.tagName, scale, at }
 }"""
@@ -162,27 +167,79 @@ def test_slides_print_one_on_each_page(tab):
         assert width > height and slides_on_paper.text(at).strip(), at
 
 
-SHEETS = """() => [...document.querySelector(".present-paper").children].map(sheet => {
+# Of each sheet: what is cut, what lies on something else, and the smallest letters in pixels of a
+# projector, 1,920 pixels wide. Exponents are smaller than what they stand at.
+SHEETS = """() => [...document.querySelector(".present-paper").children].map((sheet, at) => {
     const outer = sheet.getBoundingClientRect(), inside = sheet.lastElementChild
-    const head = sheet.children.length > 1 ? sheet.firstElementChild.getBoundingClientRect() : null
-    const { left, top, right, bottom, width, height } = inside.getBoundingClientRect()
-    const whole = left >= outer.left - 1 && right <= outer.right + 1 && bottom <= outer.bottom + 1
-    const free = top >= (head ? head.bottom : outer.top) - 1
-    const cut = [...inside.querySelectorAll("pre, table, img, svg, mjx-container")].some(
-        each => each.getBoundingClientRect().right > outer.right + 1)
-    return { whole, free, cut, width, height, zoom: Number(inside.style.zoom) }
+    const projector = 1920 / (outer.width + 82), found = []
+    const out = box => box.left < outer.left - 1 || box.top < outer.top - 1
+        || box.right > outer.right + 1 || box.bottom > outer.bottom + 1
+    const depth = (a, b) => Math.min(Math.min(a.right, b.right) - Math.max(a.left, b.left),
+        Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top))
+    const whole = { opacityProperty: true, visibilityProperty: true }
+    const seen = each => each.checkVisibility(whole) && !each.closest("legend, title, desc, style")
+    const texts = [], walk = document.createTreeWalker(sheet, NodeFilter.SHOW_TEXT)
+    while (walk.nextNode()) {
+        const text = walk.currentNode, above = text.parentElement
+        if (!text.data.trim() || !seen(above) || above.closest("mjx-container")) continue
+        const range = document.createRange()
+        range.selectNodeContents(text)
+        const box = range.getBoundingClientRect(), svg = above.closest("svg")
+        const zoom = svg ? svg.getBoundingClientRect().width / svg.viewBox.baseVal.width
+            : above.currentCSSZoom
+        const owner = above.closest("text, p, li, pre, td, th, h1, h2, h3, label") || above
+        texts.push({ owner, box, size: parseFloat(getComputedStyle(above).fontSize) * zoom,
+            words: text.data.trim().slice(0, 30), raised: above.localName === "tspan" })
+        if (out(box)) found.push(`${text.data.trim().slice(0, 30)} is off the sheet`)
+    }
+    for (const [n, a] of texts.entries()) for (const b of texts.slice(n + 1)) {
+        if (a.owner !== b.owner && !a.owner.contains(b.owner) && depth(a.box, b.box) > 3)
+            found.push(`${a.words} lies on ${b.words}`)
+    }
+    const blocks = [...inside.querySelectorAll(
+        "svg, img, pre, table, figcaption, div.box, .compare")]
+    for (const [n, a] of blocks.entries()) {
+        if (!seen(a)) continue
+        const box = a.getBoundingClientRect()
+        if (!a.matches(".compare") && out(box)) found.push(`${a.localName} is off the sheet`)
+        if (a.clientWidth && a.scrollWidth > a.clientWidth + 2 && !a.matches("svg, svg *"))
+            found.push(`${a.localName} is cut`)
+        for (const b of blocks.slice(n + 1))
+            if (seen(b) && !a.contains(b) && !b.contains(a)
+                && depth(box, b.getBoundingClientRect()) > 2)
+                found.push(`${a.localName} lies on ${b.localName}`)
+    }
+    const size = Math.min(...texts.filter(text => !text.raised).map(text => text.size)) * projector
+    const bars = [...inside.querySelectorAll(".box.predict, .box.result")].every(
+        box => parseFloat(getComputedStyle(box).borderLeftWidth) >= 2)
+    const { width, height } = inside.getBoundingClientRect()
+    const what = sheet.innerText.trim().slice(0, 60)
+    return { at: at + 1, found, size, bars, width, height, what }
 })"""
 
 
-@pytest.mark.parametrize("name", [SAMPLE, "book/06-the-transformer"])
+@pytest.mark.parametrize("name", [page if page in THREE else weekly(page) for page in ROAD])
 def test_on_a_sheet_of_paper_nothing_is_cut_and_nothing_overlaps(tab, name):
     present(tab, name)
-    tab.evaluate("() => { attnPaper() }")  # as it is laid out before it is printed
     tab.emulate_media(media="print")
-    for at, sheet in enumerate(tab.evaluate(SHEETS), start=1):
-        assert sheet["width"] > 50 and sheet["height"] > 10, at
-        assert sheet["whole"] and sheet["free"] and not sheet["cut"], (at, sheet)
-        assert sheet["zoom"] > 0.4, (at, sheet)
+    tab.evaluate("() => { document.documentElement.dataset.theme = 'light'; attnPaper() }")
+    for sheet in tab.evaluate(SHEETS):
+        assert sheet["width"] > 50 and sheet["height"] > 10, sheet
+        assert sheet["found"] == [], sheet
+        assert sheet["bars"], sheet
+        assert sheet["size"] >= 14, sheet
+
+
+def test_an_answer_comes_after_its_question_on_paper(tab):
+    present(tab, SAMPLE)
+    asked = tab.evaluate(
+        """() => [...attnPaper().children].map(sheet => [
+            sheet.querySelector(".predict")?.textContent.trim().slice(0, 80),
+            Boolean(sheet.querySelector(".compare"))]).filter(([text]) => text)"""
+    )
+    assert asked and not asked[0][1], "a question stands alone first"
+    for (text, answered), (before, _) in zip(asked[1:], asked, strict=False):
+        assert not answered or text[:40] == before[:40], text
 
 
 def test_a_file_of_slides_needs_nothing_beside_it(tab, tmp_path):

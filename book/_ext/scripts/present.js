@@ -69,8 +69,8 @@ window.attnPresent = () => {
     now = Math.max(0, Math.min(slides.length - 1, index));
     const slide = slides[now];
     document.querySelectorAll(".present-path, .present-now").forEach((node) => {
-      node.classList.remove("present-path", "present-now");
-      node.style.removeProperty("zoom");
+      node.classList.remove("present-path", "present-now", "stacked", "beside");
+      [node, ...node.children].forEach((each) => each.style.removeProperty("zoom"));
     });
     slide.node.classList.add("present-now");
     for (let above = slide.node.parentElement; above; above = above.parentElement) {
@@ -88,10 +88,46 @@ window.attnPresent = () => {
     }
   };
   const fit = (node) => { // as large as the window allows
-    const { width, height } = node.getBoundingClientRect();
-    const largest = /^H[1-3]$/.test(node.tagName) ? 2 : 2.6;
-    const zoom = Math.min(largest, (innerWidth * 0.94) / width, (innerHeight - 130) / height);
-    if (zoom > 0 && Number.isFinite(zoom)) node.style.zoom = Math.max(0.4, zoom).toFixed(3);
+    const room = { width: innerWidth * 0.94, height: innerHeight - 130, letters: Math.max(16, innerWidth / 76), largest: 2.6 };
+    const largest = /^H[1-3]$/.test(node.tagName) ? 2 : room.largest;
+    if (node.localName === "figure" && node.querySelector(":scope > figcaption")) {
+      arrange(node, room);
+      return;
+    }
+    const take = () => {
+      node.style.removeProperty("zoom");
+      const { width, height } = node.getBoundingClientRect();
+      const zoom = Math.min(largest, room.width / width, room.height / height);
+      if (zoom > 0 && Number.isFinite(zoom)) node.style.zoom = Math.max(0.4, zoom).toFixed(3);
+      return isCut(node) ? zoom / 2 : zoom;
+    };
+    node.classList.remove("stacked");
+    const beside = take();
+    if (!node.matches(".predict:has(> .compare[open])")) return;
+    node.classList.add("stacked");
+    if (take() > beside) return;
+    node.classList.remove("stacked");
+    take();
+  };
+  const isCut = (node) => [...node.querySelectorAll("pre, .pst-scrollable-table-container")].some((each) => each.clientWidth && each.scrollWidth > each.clientWidth + 2);
+  // A picture and its caption, below it or beside it: whichever leaves the picture larger. The caption's letters do not shrink with it.
+  const arrange = (figure, { width, height, letters, largest }) => {
+    const caption = figure.querySelector(":scope > figcaption");
+    const parts = [...figure.children].filter((each) => each !== caption && each.localName !== "script");
+    const gap = letters * 0.8, column = letters * 17;
+    const place = (beside) => {
+      figure.classList.toggle("beside", beside);
+      figure.style.setProperty("--caption", beside ? `${column}px` : `${Math.min(width, letters * 52)}px`);
+      caption.style.fontSize = `${letters}px`;
+      parts.forEach((part) => part.style.removeProperty("zoom"));
+      const boxes = parts.map((part) => part.getBoundingClientRect());
+      const wide = Math.max(...boxes.map((box) => box.width)), high = boxes.reduce((sum, box) => sum + box.height, 0);
+      const zoom = Math.min(largest, (width - (beside ? column + gap : 0)) / wide, (height - (beside ? 0 : caption.getBoundingClientRect().height + gap)) / high);
+      parts.forEach((part) => { part.style.zoom = Math.max(0.4, zoom).toFixed(3); });
+      return zoom;
+    };
+    const below = place(false);
+    return place(true) > below * 1.05 ? undefined : void place(false);
   };
   // The answer to a prediction is a step of its own.
   const step = (by) => {
@@ -130,22 +166,101 @@ window.attnPresent = () => {
   addEventListener("resize", () => show(now, { remember: false }));
 
   // On paper: one slide on each page, as large as the page allows. Explorables stand still there.
-  const SHEET = { width: 1040, height: 548 }; // pixels of CSS inside the margins of present.css
+  const SHEET = { width: 1040, height: 548, letters: 16, largest: 1.9 }; // pixels of CSS inside the margins of present.css
+  const LEAST = 0.85; // smaller than this letters are hard to read from the last row
   let paper, theme;
-  const sheet = (inside, title, page = document.createElement("section")) => { // returns by how much it was enlarged
-    const holder = document.createElement("div");
-    page.replaceChildren(...(title ? [Object.assign(document.createElement("p"), { className: "present-title", textContent: title })] : []), holder);
-    holder.append(inside);
-    paper.append(page);
+  const still = (holder) => { // an explorable's picture in place of its controls
     holder.querySelectorAll("[data-numbers]").forEach(({ shadowRoot }) => {
       shadowRoot?.querySelector(".card")?.style.setProperty("display", "none");
       shadowRoot?.querySelector("slot")?.style.setProperty("display", "block");
     });
-    const head = title ? page.firstChild.offsetHeight : 0;
-    const { width, height } = holder.getBoundingClientRect();
-    const zoom = Math.min(1.9, SHEET.width / Math.max(width, holder.scrollWidth), (SHEET.height - head - 12) / height);
+  };
+  const sheet = (inside, title) => { // returns by how much it was enlarged, less if something is cut
+    const page = document.createElement("section"), holder = document.createElement("div");
+    page.append(...(title ? [Object.assign(document.createElement("p"), { className: "present-title", textContent: title })] : []), holder);
+    holder.append(inside);
+    paper.append(page);
+    still(holder);
+    const height = SHEET.height - (title ? page.firstChild.offsetHeight : 0) - 12;
+    const figure = inside.matches("figure") ? inside : inside.querySelector(":scope > figure:only-child");
+    if (figure?.querySelector(":scope > figcaption")) {
+      const drawn = Math.max(0, ...[...figure.querySelectorAll("svg, img")].map((each) => each.getBoundingClientRect().width));
+      const width = figure.querySelector("[data-numbers]") ? Math.max(drawn, 440) : drawn;
+      holder.classList.add("pictured");
+      if (width) figure.style.setProperty("--picture", `${Math.ceil(width)}px`);
+      arrange(figure, { ...SHEET, width: SHEET.width - 16, height: height - 8 }); // letters may stand out by a hair
+      return 1;
+    }
+    const cut = isCut(holder);
+    const largest = () => {
+      const { width, height: high } = holder.getBoundingClientRect();
+      return Math.min(SHEET.largest, SHEET.width / Math.max(width, holder.scrollWidth), height / high);
+    };
+    let zoom = largest();
+    if (zoom < 1 && inside.querySelector("tbody") && !inside.matches(".predict")) { // a high table becomes lower where it is wide
+      holder.style.width = holder.style.maxWidth = "62rem";
+      const wider = largest();
+      if (wider > zoom) zoom = wider;
+      else holder.style.width = holder.style.maxWidth = "";
+    }
     holder.style.zoom = zoom.toFixed(3);
-    return zoom;
+    return cut ? Math.min(zoom, LEAST / 2) : zoom;
+  };
+  // What is too long for a sheet goes on on the next: a listing at an empty line, a table at a row.
+  const halves = (whole) => {
+    const table = whole.querySelector("tbody"), listing = [...whole.querySelectorAll("pre")].sort((a, b) => b.textContent.length - a.textContent.length)[0];
+    const rest = whole.cloneNode(true);
+    if (table?.rows.length > 3) {
+      const other = rest.querySelector("tbody"), half = Math.ceil(table.rows.length / 2);
+      [...table.rows].slice(half).forEach((row) => row.remove());
+      [...other.rows].slice(0, half).forEach((row) => row.remove());
+      return [whole, rest];
+    }
+    const lines = listing?.textContent.split("\n") ?? [];
+    if (lines.length < 16) return null;
+    const middle = lines.map((line, at) => [line.trim() ? 6 : 0, at]).slice(5, -5).sort((a, b) => (a[0] + Math.abs(a[1] - lines.length / 2)) - (b[0] + Math.abs(b[1] - lines.length / 2)))[0][1];
+    const at = lines.slice(0, middle).join("\n").length;
+    const keep = (root, from, to) => { // the letters of a listing that stay, in their colours
+      let seen = 0;
+      const walk = document.createTreeWalker(root, NodeFilter.SHOW_TEXT), texts = [];
+      while (walk.nextNode()) texts.push(walk.currentNode);
+      for (const text of texts) {
+        const begin = seen;
+        seen += text.length;
+        text.data = text.data.slice(Math.max(0, from - begin), Math.max(0, to - begin));
+      }
+    };
+    const nth = [...whole.querySelectorAll("pre")].indexOf(listing), other = rest.querySelectorAll("pre")[nth];
+    keep(listing, 0, at);
+    keep(other, at + 1, Infinity);
+    const alone = (step, root, side) => { // what stands before the listing is on the first sheet, what follows on the last
+      for (; step !== root; step = step.parentElement) while (step[side]) step[side].remove();
+    };
+    alone(listing, whole, "nextElementSibling");
+    alone(other, rest, "previousElementSibling");
+    return [whole, rest];
+  };
+  const sheets = (inside, title, depth = 0) => {
+    if (sheet(inside, title) >= LEAST || depth > 2) return;
+    const two = halves(inside);
+    if (!two) return;
+    paper.lastChild.remove();
+    two.forEach((half) => sheets(half, title, depth + 1));
+  };
+  const answered = (copy, title) => { // the question by itself; then what came out, beside it or below, or part by part
+    const asked = copy.cloneNode(true);
+    asked.querySelector(".compare").remove();
+    sheet(asked, title);
+    const fits = (way) => {
+      const zoom = sheet(way, title);
+      paper.lastChild.remove();
+      return zoom;
+    };
+    const stacked = copy.cloneNode(true);
+    stacked.classList.add("stacked");
+    const ways = [[fits(copy), copy], [fits(stacked), stacked]].sort((a, b) => b[0] - a[0]);
+    if (ways[0][0] >= LEAST) sheet(ways[0][1], title);
+    else copy.querySelectorAll(":scope > .compare > :not(summary)").forEach((part) => sheets(part, title));
   };
   const layOut = () => {
     paper?.remove();
@@ -154,16 +269,13 @@ window.attnPresent = () => {
     document.body.append(paper);
     for (const { node, title } of slides) {
       const copy = node.cloneNode(true);
-      copy.classList.remove("present-now", "present-path");
-      copy.style.removeProperty("zoom");
+      copy.classList.remove("present-now", "present-path", "stacked", "beside");
+      [copy, ...copy.children].forEach((each) => each.style?.removeProperty("zoom"));
       copy.querySelectorAll("details.compare").forEach((each) => { each.open = true; });
-      copy.querySelectorAll("details:not(.compare, [open]), script, .headerlink, .copybtn, .verdict").forEach((each) => each.remove());
+      copy.querySelectorAll("details:not(.compare, [open]), script, .headerlink, .copybtn, .verdict, .stages, .cell:has(> .cell_output :is(table, figure)) > .cell_input").forEach((each) => each.remove());
       copy.querySelectorAll("img").forEach((image) => { image.loading = "eager"; });
-      if (sheet(copy, title) < 0.75) { // an answer of many parts: after the question a page for each
-        const parts = copy.querySelectorAll(":scope > .compare > :not(summary)");
-        if (parts.length) sheet(copy, title, paper.lastChild, copy.querySelector(".compare").remove());
-        parts.forEach((part) => sheet(part, title));
-      }
+      if (copy.matches(".predict:has(> .compare)")) answered(copy, title);
+      else sheets(copy, title);
     }
     return paper;
   };
