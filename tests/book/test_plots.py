@@ -1,5 +1,7 @@
 """A plot is SVG: letters are letters, colours the page's, and a phone has its own layout."""
 
+import base64
+import io
 import re
 import xml.etree.ElementTree as ET
 from itertools import pairwise
@@ -8,6 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.text import Text
+from PIL import Image
 
 from bookkit.page import figures, plots
 
@@ -156,3 +159,39 @@ def test_numbers_at_the_ticks_that_would_touch_are_left_out_and_come_back():
         gaps = [two.x0 - one.x1 for one, two in pairwise(boxes)]
         assert 2 < len(seen) < len(before) and min(gaps) > 2 * figure.dpi / 72
     assert all(label.get_visible() for label in before)
+
+
+def test_an_image_s_own_opacity_is_kept():
+    figure, ax = plt.subplots(figsize=(2, 2))
+    shown = ax.imshow(np.zeros((4, 4)), cmap="gray", alpha=np.linspace(0, 1, 16).reshape(4, 4))
+    image = re.search(r'base64,([^"]+)"', plots.html(figure))
+    picture = Image.open(io.BytesIO(base64.b64decode(image[1]))).convert("RGBA")
+    assert picture.getextrema()[3] == (0, 255), "black would lie on what is below"
+    assert shown.get_array().shape == (4, 4), "the author's figure is as it was"
+
+
+LETTERS = """() => [...document.querySelectorAll("svg")].flatMap(svg => {
+    if (!svg.checkVisibility()) return []
+    const around = svg.getBoundingClientRect()
+    const boxes = [...svg.querySelectorAll("text")].map(
+        text => [text.textContent, text.getBoundingClientRect()])
+    const found = boxes.filter(([, box]) => box.bottom > around.bottom + 6
+        || box.left < around.left - 6).map(([words]) => `${words} is outside`)
+    for (const [n, [one, a]] of boxes.entries()) for (const [two, b] of boxes.slice(n + 1)) {
+        const across = Math.min(a.right, b.right) - Math.max(a.left, b.left)
+        const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top)
+        if (across > 2 && down > 3) found.push(`${one} lies on ${two}`)
+    }
+    return found
+})"""
+
+
+def test_upright_words_and_powers_of_ten_stand_where_they_were_put(blank):
+    plt.figure(figsize=(5, 2))
+    upright = figures.heatmap(np.eye(4), "abcd", ["The", "class", "instance", "of"])
+    assert upright.get_xticklabels()[2].get_rotation() == 90
+    plt.figure(figsize=(4, 3))
+    powers = figures.curves({"a": [1e-4, 1e3]}, ylabel="gradient, whole block", log=True)
+    with blank() as page:
+        page.set_content(plots.html(upright.figure) + plots.html(powers.figure))
+        assert page.evaluate(LETTERS) == []

@@ -15,6 +15,7 @@ from typing import Any, cast
 from zlib import crc32
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.colors import to_hex, to_rgb
@@ -106,6 +107,10 @@ def light(figure: Figure) -> Iterator[None]:
             if image.get_interpolation() in ("antialiased", "auto", "nearest", None):
                 changed.append((image.set_interpolation, image.get_interpolation()))
                 image.set_interpolation("none")
+            shown, alpha = image.get_array(), cast(Any, image.get_alpha())
+            if shown is not None and shown.ndim == 2 and np.ndim(alpha):
+                changed.append((image.set_data, shown))
+                image.set_data(image.to_rgba(shown, alpha))  # an image's own dots forget it else
         for mesh in ax.collections:
             values = mesh.get_array()
             if isinstance(mesh, QuadMesh) and values is not None and values.size > CELLS:
