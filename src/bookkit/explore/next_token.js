@@ -60,26 +60,28 @@ class NextToken extends Explorable {
   row(n) {
     const name = html("div", { class: "word" });
     const [full, was] = ["full", "was"].map((kind) => html("span", { class: kind }));
-    const track = html("div", { class: "track" }, full, was);
+    const many = html("span", { class: "many" });
+    const track = html("div", { class: "track" }, full, was, many);
     const now = html("div", { class: "now" });
     this.table.append(name, track, now);
-    return { name, full, was, track, now };
+    return { name, full, was, many, track, now };
   }
 
-  draw({ given, now, others }) {
+  draw({ given, now, others, kept }) {
     const { place, cut } = this.state;
     const { names } = this.numbers.places[place];
     this.words.forEach((word, n) => {
       set(word, { "aria-pressed": String(n === place), class: n > place ? "later" : "" });
     });
     for (const [name, box] of Object.entries(this.cuts)) box.hidden = name !== cut;
-    const most = Math.max(...given, ...now, others);
+    const most = Math.max(...given, ...now); // of single tokens: all others together are no token
     const wide = (x) => `${(100 * x) / most}%`;
-    this.rows.forEach(({ name, full, was, track, now: words }, n) => {
+    this.rows.forEach(({ name, full, was, many, track, now: words }, n) => {
       const rest = n === names.length;
       const share = rest ? others : now[n];
       set(name, { text: rest ? "others" : shown(names[n]) });
-      set(full, { style: `width: ${wide(share)}` });
+      set(full, { style: rest ? "display: none" : `width: ${wide(share)}` });
+      set(many, { text: rest && share ? `${(kept - n).toLocaleString("en")} more, together` : "" });
       set(was, { style: rest ? "display: none" : `width: ${wide(given[n])}` });
       set(words, { text: share ? num(share) : "cut" });
       track.classList.toggle("cut", !share);
@@ -114,6 +116,7 @@ class NextToken extends Explorable {
       background: color-mix(in srgb, var(--d-output-fill) 62%, var(--d-paper)) }
     .was { position: absolute; inset: 0 auto 0 0; border-radius: 4px;
       border: 1.5px dashed var(--d-muted) }
+    .many { color: var(--d-muted); font-size: 14px; line-height: 22px }
     .cut { background: repeating-linear-gradient(135deg, transparent 0 4px,
       color-mix(in srgb, var(--d-muted) 28%, transparent) 4px 5px) }
     .now { font-size: 14px; font-weight: 650; text-align: right }

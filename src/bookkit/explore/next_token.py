@@ -119,6 +119,8 @@ class NextToken(Explorable):
             picture.text(395, y + 15, number(left) if left else "cut", anchor="end")
         picture.text(395, 30 * len(rows) + 55, number(now["others"]), anchor="end")
         picture.text(80, 30 * len(rows) + 55, "others", "muted", anchor="end")
+        more = f"{max(0, now['kept'] - len(rows)):,} more, together"
+        picture.text(94, 30 * len(rows) + 55, more, "muted", anchor="start")
         return picture.svg()
 
     def sentence(self) -> str:

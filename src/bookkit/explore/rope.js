@@ -38,7 +38,7 @@ class Rope extends Explorable {
 
   build() {
     this.dials = [this.dial(true), this.dial(false)];
-    this.plot = svg("svg", { viewBox: "0 0 640 150", role: "img" });
+    this.plot = svg("svg", { viewBox: "0 0 640 196", role: "img" });
     set(this.plot, { "aria-label": "score against how far k stands from q" });
     const boxes = this.dials.map(({ box }) => box);
     this.picture.append(html("div", { class: "dials" }, ...boxes), this.plot);
@@ -156,7 +156,7 @@ class Rope extends Explorable {
       set(dial.met, { d: this.arc(Math.min(speed * (TRAINED - 1), 2 * Math.PI - 0.01), 84) });
       const [a, b] = [t + move, s + move];
       const value = dial.first ? score : shifted;
-      set(dial.words, { text: `q at ${a}, k at ${b}: score ${say(value)}` });
+      set(dial.words, { text: `q at ${a}, k at ${b}: ${dial.first ? "score" : "again"} ${say(value)}` });
     });
     this.curves(curve, own, s - t, held);
   }
@@ -179,25 +179,24 @@ class Rope extends Explorable {
     if (!held || !this.range)
       this.range = [Math.min(...curve, ...own) - 0.1, Math.max(...curve, ...own) + 0.1];
     const atX = linear(-FAR, FAR, 40, 630);
-    const atY = linear(...this.range, 120, 8);
+    const atY = linear(...this.range, 166, 30);
     const line = (row, kind) => {
       const points = row.map((y, n) => [atX(n - FAR), atY(y)]);
       return svg("path", { d: path(points), class: `curve ${kind}` });
     };
     const text = (x, y, words, more) => svg("text", { x, y, text: words, class: "tick", ...more });
     const middle = { "text-anchor": "middle" };
-    const parts = [svg("path", { class: "hair", d: `M40 ${atY(0)}H630M${atX(0)} 8V120` })];
-    for (const d of [-60, -40, -20, 0]) parts.push(text(atX(d), 138, num(d), middle));
-    parts.push(text(630, 138, "places from q to k", { "text-anchor": "end" }));
+    const parts = [svg("path", { class: "hair", d: `M40 ${atY(0)}H630M${atX(0)} 30V166` })];
+    for (const d of [-60, -40, -20, 0]) parts.push(text(atX(d), 184, num(d), middle));
+    parts.push(text(630, 184, "places from q to k", { "text-anchor": "end" }));
     parts.push(text(34, atY(0) + 4, "0", { "text-anchor": "end" }));
     parts.push(line(own, "own"), line(curve, "all"));
     if (held) parts.push(line(held.curve, "was"));
     const [x, y] = [atX(distance), atY(curve[distance + FAR])];
+    parts.push(svg("path", { class: "leader", d: `M${x} ${y - 6}V24` }));
     parts.push(svg("circle", { cx: x, cy: y, r: 6, class: "here" }));
-    const right = distance < 40;
-    const at = { "text-anchor": right ? "start" : "end", class: "label" };
-    const height = clamp(y - 9, 18, 112);
-    parts.push(text(x + (right ? 10 : -10), height, say(curve[distance + FAR]), at));
+    const at = { "text-anchor": "middle", class: "label" }; // above the curve, which it would hide
+    parts.push(text(clamp(x, 62, 606), 17, say(curve[distance + FAR]), at));
     this.plot.replaceChildren(...parts);
   }
 
@@ -233,6 +232,7 @@ class Rope extends Explorable {
     .own { stroke: var(--d-position); stroke-width: 1.5; opacity: .75; stroke-dasharray: 5 3 }
     .was { stroke: var(--d-weight); opacity: .3; stroke-width: 2 }
     .hair { stroke: var(--d-line); opacity: .55; fill: none }
+    .leader { stroke: var(--d-weight); stroke-width: 1; fill: none }
     .here { fill: var(--d-weight); stroke: var(--d-paper); stroke-width: 1.5 }
     .label { font-weight: 650; fill: var(--d-weight); paint-order: stroke;
       stroke: var(--d-paper); stroke-width: 4px }

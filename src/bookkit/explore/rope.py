@@ -97,14 +97,15 @@ class Rope(Explorable):
         now = self.result(self.start())
         curve, distance = now["curve"], self.begin["s"] - self.begin["t"]
         low, high = min(curve) - 0.1, max(curve) + 0.1
-        place = lambda n, y: (20 + 360 * n / (2 * FAR), 10 + 150 * (high - y) / (high - low))  # noqa: E731
-        picture = Still(400, 190, f"score {now['score']:.2f} at distance {distance}, and others")
+        place = lambda n, y: (20 + 360 * n / (2 * FAR), 28 + 150 * (high - y) / (high - low))  # noqa: E731
+        picture = Still(400, 208, f"score {now['score']:.2f} at distance {distance}, and others")
         picture.line([place(0, 0), place(2 * FAR, 0)])
         picture.line([place(n, y) for n, y in enumerate(curve)], "weight", 2.5)
         x, y = place(distance + FAR, now["score"])
         picture.bar(x - 5, y - 5, 10, 10, "ink")
-        picture.text(x + 10, y - 6, number(now["score"]), anchor="start", bold=True)
-        picture.text(200, 182, f"places from q to k, −{FAR} to {FAR}", "muted", size=12)
+        picture.line([(x, y), (x, 22)], "ink", 1)
+        picture.text(x, 17, number(now["score"]), bold=True)
+        picture.text(200, 200, f"places from q to k, −{FAR} to {FAR}", "muted", size=12)
         return picture.svg()
 
     def sentence(self) -> str:
