@@ -1,4 +1,4 @@
-"""A matrix as a memory: one step of the gated delta rule in numbers, and many steps in chunks."""
+"""A matrix as a memory: one step of the gated delta rule in numbers."""
 
 from collections.abc import Sequence
 
@@ -6,11 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnbook.masks import causal_mask
 from attnbook.recurrence.delta import delta_step
 from bookkit.drawings.drawing import Drawing
-from bookkit.drawings.parts import mask_icon
-from bookkit.drawings.pen import Length, Pen, Point, printed
+from bookkit.drawings.pen import Pen, Point, printed
 
 CELL = (38, 26)
 STATE = [[1.0, 0.0], [0.5, 1.0]]
@@ -36,10 +34,10 @@ def matrix_memory(
     beta: float = 1.0,
     keep: float = 0.5,
 ) -> Drawing:
-    """One step of the gated delta rule on a memory of 2 × 2 numbers, and eight steps in two chunks.
+    """One step of the gated delta rule on a memory of 2 × 2 numbers.
 
-    The memory fades, is asked for the key, and is corrected by what was wrong. In chunks only the
-    state goes from one to the next. Yang et al. 2025 (gated delta networks), equation 10.
+    The memory fades, is asked for the key, and is corrected by what was wrong. Yang et al. 2025
+    (gated delta networks), equation 10.
     """
     numbers = [torch.tensor(x, dtype=torch.float) for x in (S, k, v, beta, keep)]
     if numbers[0].shape != (2, 2) or numbers[1].shape != (2,) or numbers[2].shape != (2,):
@@ -48,19 +46,15 @@ def matrix_memory(
     step = Step(*numbers)
     old, wrong = (listed(x)[0] for x in (step.old, step.wrong))
     desc = (
-        f"Above, one step. The memory, a table of 2 × 2 numbers, is multiplied by "
+        f"The memory, a table of 2 × 2 numbers, is multiplied by "
         f"{printed(step.keep)}: it fades. Asked for the key it answers ({told(old)}); wanted is "
         f"({told(step.v[0].tolist())}), so ({told(wrong)}) is wrong. Key times what is wrong, "
         f"times the strength {printed(step.beta)}, is added to the memory. After that the key is "
-        "answered with the value. Below, eight steps in two chunks of four: inside a chunk all "
-        "positions are computed at once, as in causal attention, and only the memory goes from "
-        "one chunk to the next."
+        "answered with the value."
     )
-    wide, tall = Pen(720, 372), Pen(360, 560)
+    wide, tall = Pen(720, 218), Pen(360, 414)
     one_step(wide, step, {"before": (16, 46), "faded": (216, 46), "after": (492, 46)}, (216, 168))
-    chunks(wide, (40, 284), 300)
     one_step_tall(tall, step)
-    chunks(tall, (20, 470), 160)
     return Drawing(wide, tall, "A memory that is written, fades and is read", desc)
 
 
@@ -140,20 +134,3 @@ def one_step_tall(pen: Pen, step: Step) -> None:
     pen.line([(x + 2 * w + 6, 372), (x + 162, 372)], "output k")
     put(pen, "read", step.read[None], (x + 168, 362), "output")
     pen.text(x + 168 + w, 408, "answer to the query", "output f s b")
-
-
-def chunks(pen: Pen, corner: Point, apart: Length) -> None:
-    """Eight positions in two chunks: a causal table in each, the memory between them."""
-    x, y = corner
-    pen.text(x, y - 22, "eight steps in two chunks", "h l")
-    for n in range(2):
-        left = x + 44 + n * apart
-        mask_icon(pen, left, y, causal_mask(4), 14)
-        pen.text(left + 28, y + 76, f"{4 * n + 1} to {4 * n + 4}", "muted f s")
-        pen.line([(left - 40, y + 28), (left - 5, y + 28)], "state k")
-        pen.text(left - 24, y + 18, f"S_{4 * n}", "state f s b")
-    pen.line([(x + 44 + apart + 60, y + 28), (x + 44 + apart + 100, y + 28)], "state k")
-    pen.text(x + 44 + apart + 82, y + 18, "S_8", "state f s b")
-    if apart > 200:
-        pen.line([(x + 104, y + 28), (x + 44 + apart - 44, y + 28)], "state k", "")
-        pen.text(x + 104 + (apart - 110) / 2, y + 48, "only the memory goes on", "muted f s")
