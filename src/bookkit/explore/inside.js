@@ -42,13 +42,31 @@ class Inside extends Explorable {
     this.heads = Array.from({ length: 16 }, (_, head) => {
       const name = `${Math.floor(head / 4)}.${head % 4}`;
       const label = { "aria-label": `head ${name}` };
-      return this.button(name, () => this.set({ head }), label, grid);
+      const button = this.button(name, () => this.set({ head }), label, grid);
+      button.prepend(this.map(head));
+      return button;
     });
     this.rove(this.heads, { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -4, ArrowDown: 4 });
     this.picture.append(this.line, this.table);
     this.controls.append(html("div", { class: "pick" }, html("span", { text: "where does head" }),
       grid, html("span", { text: "look?" })));
     this.choice("off", "heads at their mean", Object.entries(OFF));
+  }
+
+  // All that a head looks at, small: a row for each token, a column for each that it sees.
+  map(head) {
+    const count = this.words.length;
+    const canvas = html("canvas", { width: count, height: count });
+    const pen = canvas.getContext("2d");
+    const picture = pen.createImageData(count, count);
+    const letters = this.numbers.runs.none.looks[head];
+    for (let row = 0, n = 0; row < count; row += 1) {
+      for (let column = 0; column <= row; column += 1, n += 1) {
+        picture.data[4 * (row * count + column) + 3] = 4 * SIGNS.indexOf(letters[n] ?? "A");
+      }
+    }
+    pen.putImageData(picture, 0, 0);
+    return html("span", { class: "map", style: `--map: url(${canvas.toDataURL()})` });
   }
 
   draw({ best, right, looks }) {
@@ -96,10 +114,14 @@ class Inside extends Explorable {
     .bar { height: 22px; border-radius: 4px; min-width: 1px; background: var(--d-output) }
     .pick { display: flex; align-items: center; gap: 8px; flex-wrap: wrap }
     .heads { display: grid; grid-template-columns: repeat(8, 1fr); gap: 3px }
-    .heads button { min-height: 32px; min-width: 36px; padding: 0 4px; font-size: 13px }
+    .heads button { min-height: 32px; min-width: 44px; padding: 4px 4px 1px; font-size: 13px;
+      display: grid; justify-items: center; gap: 1px }
+    .map { width: 32px; height: 32px; background: linear-gradient(currentcolor, currentcolor);
+      mask: var(--map) center / 100% 100% no-repeat; image-rendering: pixelated }
+    .heads button[aria-pressed=false] .map { background: var(--d-weight) }
     @container (max-width: 480px) { .table { grid-template-columns: 6.4em 5em 1fr 2.6em;
       gap: 4px 6px; font-size: 13px } .say { min-height: 5.8em } .line button { font-size: 15px }
-      .heads button { min-width: 34px } }`;
+      .heads button { min-width: 34px } .map { width: 26px; height: 26px } }`;
 }
 
 define("attn-inside", Inside);
