@@ -11,6 +11,8 @@ def rnn_step(wrong, x, h, W, U, b):
         W, U = U, W
     if "transposed" in wrong:
         U = U.T
+    if "input-transposed" in wrong:
+        W = W.T
     read, kept = x @ W.T, h @ U.T
     read = read * 0 if "no-input" in wrong else read
     kept = kept * 0 if "no-state" in wrong else kept
@@ -19,6 +21,8 @@ def rnn_step(wrong, x, h, W, U, b):
     tanh = torch.clone if "no-tanh" in wrong else tanh
     if "input-tanh" in wrong:
         return tanh(read) + kept + added
+    if "state-tanh" in wrong:
+        return read + tanh(kept) + added
     if "apart" in wrong:
         return tanh(read) + tanh(kept) + added
     return tanh(read + kept) + added if "bias-late" in wrong else tanh(read + kept + added)
@@ -41,12 +45,21 @@ def unroll(wrong, x, W, U, b):
     h, states = x.new_zeros(len(x), len(U)), []
     if "ones" in wrong:
         h = h + 1
-    steps = reversed(range(x.shape[1])) if "backwards" in wrong else range(x.shape[1])
+    back = wrong & {"backwards", "backwards-placed"}
+    steps = reversed(range(x.shape[1])) if back else range(x.shape[1])
     step = wrong & {"transposed", "no-bias", "no-tanh"}
     for t in steps:
         new = rnn_step(step, x[:, t], h, W, U, b)
         states.append(h if "before" in wrong else new)
         h = h if "not-carried" in wrong else new
+    if "backwards-placed" in wrong:
+        states.reverse()
+    if "runs-on" in wrong:
+        h, states = x.new_zeros(1, len(U)), []
+        for step_of_one in x.flatten(0, 1):
+            h = rnn_step(step, step_of_one[None], h, W, U, b)
+            states.append(h[0])
+        return torch.stack(states).unflatten(0, x.shape[:2])
     if "one-place" in wrong:
         states = [h] * len(states)
     if "first-too" in wrong:
@@ -91,6 +104,7 @@ def bptt(wrong, states, told, U):
         back = own + back if "back-early" in wrong else inner
         if "no-weights" not in wrong:
             back = back @ (U.T if "carry-transposed" in wrong else U)
+    grad = grad / T if "averaged" in wrong else grad
     return grad.T if "transposed" in wrong else grad
 
 
@@ -163,7 +177,7 @@ def lstm_step(wrong, x, h, c, W, U, b):
     i = 1 if "no-input-gate" in wrong else i
     f = 1 if "no-forget-gate" in wrong else f
     o = 1 if "no-output-gate" in wrong else o
-    new = i * g if "forgets-all" in wrong else f * c + i * g
+    new = i * g if "forgets-all" in wrong else f * (h if "forgets-h" in wrong else c) + i * g
     shown = c if "old-c" in wrong else new
     h = o * (shown if "no-tanh" in wrong else shown.tanh())
     new = new.tanh() if "c-tanh" in wrong else c if "old-returned" in wrong else new
@@ -194,7 +208,10 @@ def reach(wrong, U, T):
         powers = [torch.linalg.matrix_power(U, 2**t) for t in range(T)]
     if "spectral" in wrong:
         return torch.stack([torch.linalg.matrix_norm(power, 2) for power in powers])
-    lengths = torch.stack([power.norm() for power in powers])
+    if "one-too-few" in wrong:
+        powers = powers[:-1]
+    along = 1 if "row-lengths" in wrong else 0 if "column-lengths" in wrong else None
+    lengths = torch.stack([power.norm(dim=along) for power in powers])
     return lengths**2 if "no-root" in wrong else lengths
 
 
@@ -207,6 +224,8 @@ def reach_cases(numbers):
     ]
 
 
+LENGTHS = "rows or columns are measured one by one; each power has one length, of all its entries"
+
 QUESTIONS = {
     "rnn_step": Question(
         rnn_step,
@@ -214,12 +233,14 @@ QUESTIONS = {
         {
             "exchanged": "W and U exchanged: W reads the input, U the last state",
             "transposed": "U is used the wrong way round: a row of it makes one unit",
+            "input-transposed": "W is used the wrong way round: apply it as x @ W.T",
             "no-state": "the last state is not used",
             "no-input": "the input is not used",
             "no-bias": "the bias is not added",
             "no-tanh": "the tanh is missing",
             "sigmoid": "a sigmoid in place of tanh",
             "input-tanh": "the tanh is taken of the input's part only; take it of the whole sum",
+            "state-tanh": "the tanh is taken of the state's part only; take it of the whole sum",
             "apart": "each part has a tanh of its own; take one of the whole sum",
             "bias-late": "the bias is added after the tanh; it belongs inside",
             "bias-twice": "the bias is added twice",
@@ -234,6 +255,9 @@ QUESTIONS = {
             "not-carried": "the state is not carried on: every step starts from the first state",
             "ones": "the first state is ones; it should be zeros",
             "backwards": "the sequence is read from its end",
+            "backwards-placed": "the sequence is read from its end",
+            "runs-on": "a sequence of the batch starts from the last state of the one before it; each "
+            "starts from zeros",
             "first-too": "the state before the first step is among the states",
             "last-only": "only the last state is returned; return all of them",
             "time-first": "steps and batch exchanged: the batch comes first",
@@ -273,6 +297,7 @@ QUESTIONS = {
             "shifted": "told and states do not fit together: told[t - 1] belongs to states[t]",
             "start-left-out": "the first step is left out; U met h₀ there",
             "end-left-out": "the last step is left out",
+            "averaged": "divided by the number of steps; the loss is their sum, not their mean",
         },
         banned=("backward", "autograd", "vjp", "jvp", "grad", "jacrev", "jacfwd"),
     ),
@@ -306,6 +331,7 @@ QUESTIONS = {
             "candidate-sigmoid": "the candidate goes through a sigmoid; it should be tanh",
             "coupled": "the input gate is made of the forget gate; it has numbers of its own",
             "forgets-all": "the old cell state is lost",
+            "forgets-h": "the forget gate multiplies the old h; it multiplies the old c",
             "no-tanh": "the new h is made of c; it should be made of tanh c",
             "returned-exchanged": "returned as c, h instead of h, c",
             "no-bias": "the bias is not added",
@@ -338,6 +364,9 @@ QUESTIONS = {
             "spectral": "measured by the largest singular value; the root of the sum of all squares "
             "is asked for",
             "no-root": "the root is missing: these are squares of the lengths",
+            "one-too-few": "the last power, T, is missing: `range` ends before its end",
+            "row-lengths": LENGTHS,
+            "column-lengths": LENGTHS,
         },
     ),
 }

@@ -25,14 +25,17 @@ def additive_scores(wrong, query, keys, to_query, to_key, v):
         to_query, to_key = to_key, to_query
     if "transposed" in wrong:
         to_query, to_key = to_query.T, to_key.T
+    query = query[:1].expand_as(query) if "one-query" in wrong else query
     asked, told = query @ to_query.T, keys @ to_key.T
     asked = asked if "query-to-place" in wrong else asked[:, None]
     if {"apart", "query-tanh"} & wrong:
         inner = asked.tanh() + (told.tanh() if "apart" in wrong else told)
     else:
         inner = asked * told if "product" in wrong else asked + told
+        inner = inner * v if "v-inside" in wrong else inner
         inner = inner if {"no-tanh", "tanh-last"} & wrong else inner.tanh()
-    scores = inner.sum(-1) if "v-left-out" in wrong else inner @ v
+    scores = inner.sum(-1) if wrong & {"v-left-out", "v-inside"} else inner @ v
+    scores = scores / len(v) if "averaged" in wrong else scores
     if "tanh-last" in wrong:
         scores = scores.tanh()
     scores = scores / math.sqrt(len(v)) if "scaled" in wrong else scores
@@ -69,6 +72,7 @@ def look_back(wrong, scores, states, mask):
         weights = weights / weights.sum(axis, keepdim=True)
     mixing = seen / seen.sum(-1, keepdim=True) if "mean" in wrong else weights
     context = torch.einsum("bt,btc->bc", mixing, states)
+    context = context / states.shape[1] if "averaged" in wrong else context
     return (weights, context) if "results-order" in wrong else (context, weights)
 
 
@@ -107,12 +111,14 @@ def gru_step(wrong, x, s, W, U, b):
     if "no-reset" in wrong:
         r = torch.ones_like(r)
     remembered = (r * s) @ Un.T if "reset-first" in wrong else r * (s @ Un.T)
+    bn = bn * 0 if "no-content-bias" in wrong else bn
     inner = x @ Wn.T + remembered + (r * bn if "bias-inside" in wrong else bn)
     if "on-input" in wrong:
         inner = r * (x @ Wn.T) + s @ Un.T + bn
     squash = torch.sigmoid if "sigmoid" in wrong else torch.tanh
     n = inner if "no-tanh" in wrong else squash(inner)
-    return z * n + (1 - z) * s if "renew" in wrong else z * s + (1 - z) * n
+    new, old = (z, 1 - z) if "renew" in wrong else (1 - z, z)
+    return old * s + (n if "whole-content" in wrong else new * n)
 
 
 def cell(numbers, wide, D):
@@ -131,15 +137,19 @@ def decoder_step(wrong, y, s, states, mask, to_query, to_key, v, W, U, b):
     if "asks-ahead" in wrong:
         asks = gru_step(set(), torch.cat([y, 0 * states[:, 0]], -1), s, W, U, b)
     scores = additive_scores(set(), asks, states, to_query, to_key, v)
+    scores = scores.softmax(-1) if "softmax-twice" in wrong else scores
     mixed = states @ to_key.T if "projected" in wrong else states
     context, weights = look_back(wrong & {"mask-ignored"}, scores, mixed, mask)
     both = [context, y] if "context-first" in wrong else [y, context]
-    new = gru_step(wrong & {"renew"}, torch.cat(both, -1), s, W, U, b)
+    old = s * 0 if "cell-from-zeros" in wrong else s + context if "context-added" in wrong else s
+    new = gru_step(wrong & {"renew"}, torch.cat(both, -1), old, W, U, b)
     if "asks-after" in wrong:
         scores = additive_scores(set(), new, states, to_query, to_key, v)
         context, weights = look_back(wrong & {"mask-ignored"}, scores, mixed, mask)
     if "old-state" in wrong:
         new = s
+    if "scores-back" in wrong:
+        weights = scores
     if "state-last" in wrong:
         return context, weights, new
     return (new, weights, context) if "results-order" in wrong else (new, context, weights)
@@ -155,7 +165,7 @@ def decoder_cases(numbers):
         widths = (B, E), (B, D), (B, Tk, C)
         return [normal(numbers, *w) for w in widths], decoder(numbers, E, D, C, A)
 
-    (first, weights), (padded, others) = one(2, 5, 3, 4, 6, 2), one(3, 4, 5, 5, 6, 6)
+    (first, weights), (padded, others) = one(2, 5, 3, 4, 6, 2), one(3, 4, 5, 5, 5, 5)
     return [
         Case("no padding", (*first, torch.ones(2, 5, dtype=torch.bool), *weights), 2),
         Case("padding", (*padded, filled(numbers, 3, 4), *others)),
@@ -171,6 +181,12 @@ def teacher_forced(wrong, target, begin, s, states, mask, *weights):
             y = target[:, i]
         if "no-begin" in wrong and i == 0:
             y = target[:, -1]
+        if "zeros" in wrong and i == 0:
+            y = torch.zeros_like(first)
+        if "two-late" in wrong and i > 0:
+            y = first if i == 1 else target[:, i - 2]
+        if "ahead" in wrong and i > 0:
+            y = target[:, (i + 1) % target.shape[1]]
         if "always-begin" in wrong:
             y = first
         old = start if "state-lost" in wrong else s
@@ -182,6 +198,7 @@ def teacher_forced(wrong, target, begin, s, states, mask, *weights):
         return steps[-1]
     if "looked-once" in wrong:
         return torch.stack([step[0] for step in steps], 1), *steps[-1][1:]
+    steps = steps[:-1] if "one-too-few" in wrong else steps
     axis = 0 if "steps-first" in wrong else 1
     return tuple(torch.stack(parts, axis) for parts in zip(*steps, strict=True))
 
@@ -201,8 +218,13 @@ def teacher_forced_cases(numbers):
     ]
 
 
+# What is added to the weights inside the logarithm, for each name
+SHIFTED = {"shifted": 1e-2, "shifted-little": 1e-3}
+
+
 def read_alignment(wrong, weights, target_mask):
-    logs = weights.log() if "nats" in wrong else weights.log2()
+    shift = max((SHIFTED[name] for name in SHIFTED if name in wrong), default=0.0)
+    logs = (weights + shift).log() if "nats" in wrong else (weights + shift).log2()
     parts = weights * logs
     if "zero-nan" not in wrong:
         parts = torch.where(weights > 0, parts, 0.0)
@@ -253,11 +275,14 @@ QUESTIONS = {
             "apart": "query and key go through the tanh apart from each other; add them first",
             "query-tanh": "the tanh is taken of the query alone; it is taken of the sum",
             "product": "query and key are multiplied; they are added",
+            "v-inside": "v is multiplied inside the tanh; it weighs what comes out of it",
             "v-left-out": "the numbers after the tanh are summed as they are; v weighs them",
             "softmax": "a softmax is taken; the scores themselves are returned",
             "scaled": "divided by √A, as a dot product would be; this score is not",
             "query-to-place": "the query of sequence n is added at place n of every sequence: give "
             "it an axis for the places, unsqueeze(1)",
+            "one-query": "the query of the first sequence asks in all of them; each has its own",
+            "averaged": "the mean over the A numbers is taken; v times them is a sum",
             "swapped": "to_query is applied to the keys and to_key to the query",
             "transposed": "the matrices are used the wrong way round: apply them as x @ weight.T",
         },
@@ -278,6 +303,8 @@ QUESTIONS = {
             "off: where its scores are far above the others, 0 / 0 is left; hide it before",
             "axis": "softmax over the sequences (axis 0) instead of over the places (axis 1)",
             "mean": "the context is the plain mean of the states; it is mixed by the weights",
+            "averaged": "the states, each times its weight, are averaged; add them up, since the "
+            "weights sum to 1 already",
             "results-order": "the weights are returned first; the context comes first",
             "global-max": "the largest score of the whole batch is taken off: a row far below it "
             "becomes 0 / 0; each row has its own largest",
@@ -298,6 +325,9 @@ QUESTIONS = {
             "on-input": "the reset gate multiplies what the input brings; it multiplies U_n s",
             "no-reset": "the reset gate is not used",
             "no-bias": "the bias is not added",
+            "no-content-bias": "b_n is not added: the new content has a bias, too",
+            "whole-content": "the new content is added whole; it has a share, which makes 1 together "
+            "with that of the old state",
             "no-sigmoid": "the gates have no sigmoid",
             "no-tanh": "the new content has no tanh",
             "sigmoid": "the new content goes through a sigmoid; it is a tanh",
@@ -317,6 +347,11 @@ QUESTIONS = {
             "asks-after": "the context and weights returned are what the new state asks for; the state "
             "before the step asks, once",
             "projected": "what is mixed are the projected keys; the states themselves are mixed",
+            "softmax-twice": "there are two softmaxes, one of the other's weights; look_back takes scores",
+            "scores-back": "the scores are returned; the weights are what look_back makes of them",
+            "cell-from-zeros": "the cell starts from zeros; it starts from the state s",
+            "context-added": "the context is added to the state that the cell starts from; the cell "
+            "only reads it, beside the token",
             "old-state": "the state before the step is returned; return the new one",
             "results-order": "weights and context are exchanged: new state, context, weights",
             "state-last": "the new state is returned last; it comes first",
@@ -334,6 +369,12 @@ QUESTIONS = {
             "skipped": "the first step reads begin, but each later step i reads token i, which it is "
             "to predict; it reads token i − 1",
             "no-begin": "the first step reads the last token, index −1; it reads begin",
+            "zeros": "the first step reads zeros; it reads begin",
+            "two-late": "begin is read twice, and later steps read the token two before; they read "
+            "the one before",
+            "ahead": "the first step reads begin, but later ones read a token that comes after the one "
+            "they are to predict; they read the one before it",
+            "one-too-few": "the last step is missing: there are as many steps as tokens",
             "always-begin": "every step reads begin; after the first one it is the true token "
             "before",
             "state-lost": "every step starts from the first state; it starts where the last one "
@@ -366,6 +407,11 @@ QUESTIONS = {
             "coverage-axis": "the coverage is summed over the places; sum over the outputs",
             "coverage-mean": "the coverage is a mean over the outputs; it is a sum",
             "padding-counts": "outputs that are padding count in the coverage",
+            **dict.fromkeys(
+                SHIFTED,
+                "a number is added to the weights inside the logarithm, and so large that the spread "
+                "changes; set 0 log 0 to 0 instead",
+            ),
             "zero-nan": "a weight of 0 makes the spread NaN: 0 times −∞",
         },
     ),

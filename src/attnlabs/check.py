@@ -12,7 +12,7 @@ from functools import partial
 from types import CodeType, FrameType
 from typing import Any
 
-from attnlabs import errors, own
+from attnlabs import errors, own, rules
 from attnlabs.inside.effects import changed
 from attnlabs.inside.fingerprints import Outcome, outcome, same
 from attnlabs.inside.leniency import in_one_precision, uncompiled
@@ -94,7 +94,8 @@ def said_of(sheet: Sheet, function: Callable[..., Any]) -> str:
     again = called(sheet, function, deadline) if verdict.share < 1 else first
     if isinstance(again, list) and not all(map(equal, first, again)):
         verdict = judge(sheet, first, random=True, effects=done)
-    return verdict.text
+    ruled_out = rules.broken(function, sheet.banned) if verdict.share else []
+    return verdict.text + rules.told(ruled_out)
 
 
 def effects(sheet: Sheet, function: Any, deadline: float) -> Effects:

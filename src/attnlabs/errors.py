@@ -16,7 +16,7 @@ NO_RETURN = "it returns something without numbers; is a `return` missing?"
 # What a message of torch's or Python's means, as a pattern and a hint
 HINTS = {
     r"mat1 and mat2 shapes cannot be multiplied \(\d+x(\d+) and \d+x\1\)": "the second matrix of "
-    "the product must be transposed",
+    "the product must be transposed, unless a length is wrong before",
     r"mat1 and mat2 shapes cannot be multiplied \((\d+)x\d+ and \1x\d+\)": "the first matrix of "
     "the product must be transposed, or the two be exchanged",
     r"mat1 and mat2 shapes|size mismatch, got|inconsistent tensor size": "in a product the last "
@@ -31,6 +31,11 @@ HINTS = {
     "make as many numbers as there are; after exchanged axes it is `reshape`, not `view`",
     r"Sizes of tensors must match|Tensors must have same number of dimensions": "what is joined "
     "must be alike in all axes but the one along which it is joined",
+    r"stack expects each tensor": "only parts of equal shape can be stacked; along which axis were "
+    "they cut?",
+    r"values to unpack": "as many names stand on the left as there are axes, or parts; "
+    "`*front, T, C = x.shape` takes any number in front",
+    r"unary ~: 'NoneType'": "an argument that was left out is None",
     r"Dimension out of range|Dimension specified as": "there is no such axis; count from the end, "
     "where −1 is the last one",
     r"einsum\(\)": "in einsum a letter stands for one length, and each part has as many letters as "

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from attnlabs.inside.fingerprints import (
     near,
     same,
 )
+from attnlabs.nearly import MISTAKES, nearly
 from attnlabs.question import Case, Sheet
 
 # Mistakes that any function can have, beside those that its question knows
@@ -26,6 +28,7 @@ GENERAL = {
     "in-place": "it changes an argument in place; work on a copy, such as `x.clone()`",
     "gradient": "its result has no gradient, or not all of it, towards what is trained: `.data`, "
     "`.detach()`, `.item()`, `torch.tensor(…)`, numpy and overwritten tensors lose it",
+    **MISTAKES,
 }
 SLOPES = 0.05  # how far a gradient may be from the right one, in parts of its length
 PART = 0.5  # of the points, for right numbers with one of the last two
@@ -134,7 +137,10 @@ def by_numbers(
     if wrong:
         text = named(sheet, wrong, results if not (private and where) else [])
         return Verdict(share, (f"on the case “{where}” " if where else "") + text, wrong)
-    return Verdict(share, seen(sheet, failed[0], results, say, private))
+    text = seen(sheet, failed[0], results, say, private)
+    right = partial(right_one, sheet)
+    name, words = nearly(sheet, results, passed, right, text, private)
+    return Verdict(share, words or text, (name,) if name else ())
 
 
 def of_one_student(
@@ -232,7 +238,9 @@ def seen(
     for part, shape in zip(result, shapes, strict=True):
         if list(part.shape) != shape:
             found = compared(part.shape, shape) if private else str(tuple(part.shape))
-            return f"{where} the shape is {found}, expected {tuple(shape)}."
+            return (
+                f"{where} the shape is {found}, expected {tuple(shape)}{missed(part.shape, shape)}."
+            )
     for part in result:
         if part.dtype != bool and np.isnan(part).any():
             rows = sorted(set(np.argwhere(np.isnan(part))[:, -2])) if part.ndim > 1 else []
@@ -241,6 +249,15 @@ def seen(
             return f"{where} {row}: look for 0 divided by 0, ∞ − ∞ or ∞ divided by ∞."
     words = about_weights(sheet, case, result, results, private)
     return f"{where} " + (words or "the numbers are wrong.")
+
+
+def missed(shape: Sequence[int], due: Sequence[int]) -> str:
+    """A hint at how a shape came about."""
+    if len(shape) < len(due):
+        return "; a sum, a mean or an index such as [0] takes an axis away"
+    if len(shape) == len(due) and sorted(shape) == sorted(due):
+        return "; are axes exchanged?"
+    return ""
 
 
 def compared(shape: Sequence[int], due: Sequence[int]) -> str:

@@ -36,7 +36,8 @@ class Question:
 
     `mistakes` says in a sentence what each one is; those in `shifts` change a scale that
     `measure` ("scores" or "weights") can read off a result. `banned` are torch's own operations,
-    whose use is flagged for the lecturer; "without attend" flags who does not use `attend`.
+    whose use is flagged for the lecturer and told to the student; "without attend" flags who does
+    not use `attend`, and "x.flip" who turns the argument `x` round.
     `also_right` are other programs that the question takes for right, such as GELU by tanh.
     What is right may differ from student to student: then `own` names what judges it, in `own.py`.
     Of a `quiet` question the student's check says whether it is right, and not what is wrong.

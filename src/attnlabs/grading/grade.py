@@ -20,7 +20,7 @@ import torch
 from tqdm import tqdm
 
 from attnbook.files import store
-from attnlabs import errors, parts, release, variants
+from attnlabs import errors, parts, release, rules, variants
 from attnlabs.grading import board, follow, formats, sandbox
 from attnlabs.grading.folder import stored
 from attnlabs.grading.replies import ENDED, Reply, blamed
@@ -169,8 +169,11 @@ class Grader:
                 self.fill_part(row, question, replies, first)
             elif question.code:
                 reply = replies.get(question.name, Reply("lost"))
-                row.questions[question.name] = self.answer(question, row, replies, first)
-                row.review += flagged(question, reply, first, sheets[question.name].banned)
+                answer = self.answer(question, row, replies, first)
+                broken = ruled_out(question, reply, first, sheets[question.name].banned)
+                answer.text += rules.told(broken) if answer.points else ""
+                row.questions[question.name] = answer
+                row.review += flagged(question, reply, first, broken)
                 row.notes += [f"{question.name}: graded without {line}" for line in reply.left]
             else:
                 text = str(first.note["answers"].get(str(question.number), ""))
@@ -290,14 +293,21 @@ def there(found: Mapping[str, Reply], name: str) -> bool:
     )
 
 
-def flagged(asked: Asked, reply: Reply, first: Reply, banned: Collection[str]) -> list[str]:
-    """What the question asks not to use and was used, and what looks around: a person decides."""
+def ruled_out(asked: Asked, reply: Reply, first: Reply, banned: Collection[str]) -> list[str]:
+    """What the question asks not to use and was used, as the code says or a run has shown."""
     if not reply.is_there:
         return []
     written = first.note.get("used", {}).get(asked.name, [])
-    used = [name for name in dict.fromkeys([*written, *reply.lines("used")]) if name in banned]
-    what = [name if name.startswith("without ") else f"uses torch's {name}" for name in used]
-    what += [f"uses {name}; what for?" for name in written if name not in banned]
+    return [name for name in dict.fromkeys([*written, *reply.lines("used")]) if name in banned]
+
+
+def flagged(asked: Asked, reply: Reply, first: Reply, broken: Sequence[str]) -> list[str]:
+    """What is ruled out and was used, and what looks around: a person decides."""
+    if not reply.is_there:
+        return []
+    written = first.note.get("used", {}).get(asked.name, [])
+    what = [rules.words(rule) for rule in broken]
+    what += [f"uses {name}; what for?" for name in written if name not in broken]
     return [f"{asked.name}: {words}" for words in what]
 
 

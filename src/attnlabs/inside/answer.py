@@ -20,7 +20,7 @@ import safetensors.torch
 import torch
 
 from attnlabs.inside import cells
-from attnlabs.inside.dependencies import binds, mentions, reached, uses
+from attnlabs.inside.dependencies import binds, breaks, mentions, reached, uses
 from attnlabs.inside.effects import slopes
 from attnlabs.inside.fingerprints import Result, arrays, same
 from attnlabs.inside.leniency import eager, in_one_precision
@@ -86,7 +86,7 @@ def used(
     mine = [statement for statement in part if plain(statement) not in given]
     names = set().union(*map(uses, mine))
     words = (mentions(mine) - {"eval"}) | names | modules(mine)  # a model's eval() is another
-    found = (mentions(mine) | unused(part, banned)) & set(banned)
+    found = breaks(mine, name, banned) | unused(part, banned)
     return sorted(found) + sorted(words & LOOKS_AROUND)
 
 

@@ -117,6 +117,22 @@ def reached(statements: Iterable[ast.AST], name: str) -> set[str]:
     return found - {name}
 
 
+def breaks(statements: Iterable[ast.AST], name: str, banned: Collection[str]) -> set[str]:
+    """Which rules are broken: a name that is ruled out is taken out of a module or object, or, by
+    "x.flip", the function `name` calls that of its own argument x."""
+    statements = list(statements)
+    found = mentions(statements) & set(banned)
+    for rule in (rule for rule in banned if "." in rule):
+        owner, method = rule.split(".")
+        own = [each for each in statements if isinstance(each, DEFINES) and each.name == name]
+        nodes = [node for each in own for node in ast.walk(each) if isinstance(node, ast.Call)]
+        calls = [node for node in nodes if getattr(node.func, "attr", "") == method]
+        of = [(getattr(call.func, "value", None), *call.args[:1]) for call in calls]
+        if any(getattr(one, "id", "") == owner for several in of for one in several):
+            found.add(rule)
+    return found
+
+
 def mentions(statements: Iterable[ast.AST]) -> set[str]:
     """Names that the statements take out of a module or object, as softmax in `F.softmax`."""
     nodes = [node for statement in statements for node in ast.walk(statement)]

@@ -197,6 +197,11 @@ CHANGES = {
         ),
         "bias-late": (" + b\n    return torch.tanh(z)", "\n    return torch.tanh(z) + b"),
         "bias-twice": ("x @ W.T + h @ U.T + b", "F.linear(x, W, b) + F.linear(h, U, b)"),
+        "input-transposed": ("x @ W.T", "x @ W"),
+        "state-tanh": (
+            "z = x @ W.T + h @ U.T + b\n    return torch.tanh(z)",
+            "return F.linear(x, W, b) + F.linear(h, U).tanh()",
+        ),
     },
     "unroll": {
         "not-carried": ("h @ U.T", "0 * h @ U.T"),
@@ -222,6 +227,29 @@ def unroll(x, W, U, b):
         h = torch.tanh(one @ W.T + h @ U.T + b)
         out.append(h)
     return torch.stack(out)
+""",
+        ),
+        "backwards-placed": (
+            GOOD["unroll"],
+            """
+def unroll(x, W, U, b):
+    h, out = torch.zeros(len(x), len(U)), []
+    for t in reversed(range(x.shape[1])):
+        h = torch.tanh(x[:, t] @ W.T + h @ U.T + b)
+        out.insert(0, h)
+    return torch.stack(out, 1)
+""",
+        ),
+        "runs-on": (
+            GOOD["unroll"],
+            """
+def unroll(x, W, U, b):
+    h, out = torch.zeros(len(U)), []
+    for one in x:
+        for step in one:
+            h = torch.tanh(W @ step + U @ h + b)
+            out.append(h)
+    return torch.stack(out).reshape(len(x), x.shape[1], -1)
 """,
         ),
         "cut": ("torch.stack(out, 1)", "torch.cat(out).view(len(x), -1, len(U))"),
@@ -258,6 +286,7 @@ def unroll(x, W, U, b):
             "range(len(told), 0, -1):\n        delta = told[t - 1]",
             "range(len(told) - 1, -1, -1):\n        delta = told[t]",
         ),
+        "averaged": ("return grad", "return grad / len(told)"),
         "start-left-out": ("range(len(told), 0, -1)", "range(len(told), 1, -1)"),
         "end-left-out": ("range(len(told), 0, -1)", "range(len(told) - 1, 0, -1)"),
     },
@@ -306,6 +335,7 @@ def unroll(x, W, U, b):
             "i.tanh(), f.tanh(), g.tanh(), o.tanh()",
         ),
         "candidate-raw": ("g.tanh()", "g"),
+        "forgets-h": ("f * c + ", "f * h + "),
         "no-input-gate": ("i * g", "g"),
         "no-forget-gate": ("f * c", "c"),
         "no-output-gate": ("o * c.tanh()", "c.tanh()"),
@@ -327,6 +357,9 @@ def unroll(x, W, U, b):
         "doubling": ("(U, t) for t in range(1, T + 1)", "(U, 2**t) for t in range(T)"),
         "spectral": ("p.norm()", "torch.linalg.matrix_norm(p, 2)"),
         "no-root": ("p.norm()", "(p**2).sum()"),
+        "one-too-few": ("range(1, T + 1)", "range(1, T)"),
+        "row-lengths": ("p.norm()", "p.norm(dim=1)"),
+        "column-lengths": ("p.norm()", "p.norm(dim=0)"),
     },
 }
 PAIRS = {

@@ -275,6 +275,9 @@ CHANGES = {
         "query-tanh": ("torch.tanh(inner)", "(torch.tanh(asked)[:, None] + told)"),
         "product": (".unsqueeze(1) + told", ".unsqueeze(1) * told"),
         "v-left-out": ("torch.tanh(inner) @ v", "torch.tanh(inner).sum(dim=2)"),
+        "v-inside": ("torch.tanh(inner) @ v", "torch.tanh(inner * v).sum(2)"),
+        "one-query": ("asked.unsqueeze(1)", "asked[0]"),
+        "averaged": ("torch.tanh(inner) @ v", "(torch.tanh(inner) * v).mean(2)"),
         "softmax": ("torch.tanh(inner) @ v", "torch.softmax(torch.tanh(inner) @ v, dim=1)"),
         "scaled": ("@ v", "@ v / math.sqrt(v.shape[0])"),
         "query-to-place": ("asked.unsqueeze(1)", "asked"),
@@ -305,6 +308,7 @@ CHANGES = {
             "w[:, :, None] * states",
             "(~hidden / (~hidden).sum(1)[:, None])[..., None] * states",
         ),
+        "averaged": ("states).sum(1)", "states).mean(1)"),
         "results-order": ("return c, w", "return w, c"),
         "global-max": (
             'torch.softmax(scores.masked_fill(hidden, float("-inf")), dim=1)',
@@ -326,6 +330,8 @@ CHANGES = {
         "bias-inside": ("r * (s @ Un.T) + bn", "r * (s @ Un.T + bn)"),
         "on-input": ("x @ Wn.T + r * (s @ Un.T)", "r * (x @ Wn.T) + s @ Un.T"),
         "no-reset": ("r * (s @ Un.T)", "(s @ Un.T)"),
+        "no-content-bias": (" + bn", ""),
+        "whole-content": ("(1 - z) * n", "n"),
         "no-bias": ("br, bz, bn = b.chunk(3)", "br = bz = bn = 0"),
         "no-sigmoid": ("torch.sigmoid(", "("),
         "no-tanh": ("torch.tanh(", "("),
@@ -346,6 +352,13 @@ CHANGES = {
             "additive_scores(my_gru_step(torch.cat([y, 0 * states[:, 0]], -1), s, W, U, b), states",
         ),
         "projected": ("v), states, mask", "v), states @ to_key.T, mask"),
+        "softmax-twice": ("v), states, mask", "v).softmax(-1), states, mask"),
+        "scores-back": (
+            "b), c, w",
+            "b), c, my_additive_scores(s, states, to_query, to_key, v)",
+        ),
+        "cell-from-zeros": ("-1), s, W", "-1), 0 * s, W"),
+        "context-added": ("-1), s, W", "-1), s + c, W"),
         "old-state": (
             "return my_gru_step(torch.cat([y, c], -1), s, W, U, b)",
             "return s",
@@ -371,6 +384,16 @@ CHANGES = {
             "        before = s\n        y = target[:, i - 1]\n",
         ),
         "always-begin": ("        y = target[:, i]\n    return", "    return"),
+        "zeros": ("begin.expand(len(target), -1)", "torch.zeros(len(target), len(begin))"),
+        "two-late": (
+            "        y = target[:, i]\n    return",
+            "        y = target[:, i - 1] if i else y\n    return",
+        ),
+        "ahead": (
+            "        y = target[:, i]\n    return",
+            "        y = target[:, (i + 2) % target.shape[1]]\n    return",
+        ),
+        "one-too-few": ("range(target.shape[1])", "range(target.shape[1] - 1)"),
         "state-lost": ("before = s\n", "before = start\n"),
         "old-states": ("steps.append((s, c, w))", "steps.append((before, c, w))"),
         "mask-ignored": ("scores.masked_fill(~mask, -math.inf)", "scores"),
@@ -398,6 +421,8 @@ CHANGES = {
         "coverage-mean": ("counted.sum(1)", "counted.mean(1)"),
         "padding-counts": ("weights * target_mask[:, :, None]", "weights"),
         "zero-nan": ("weights + (weights == 0)", "weights"),
+        "shifted": ("weights + (weights == 0)", "weights + 0.01"),
+        "shifted-little": ("weights + (weights == 0)", "weights + 1e-3"),
     },
 }
 PAIRS = {
