@@ -15,11 +15,13 @@ from bookkit.drawings.averages import averages
 from bookkit.drawings.beams import beams
 from bookkit.drawings.block import residual_stream
 from bookkit.drawings.bottleneck import look_back
+from bookkit.drawings.bounded import bounded_scores
 from bookkit.drawings.cache import kv_cache, shared_keys
 from bookkit.drawings.circuit import induction_circuit
 from bookkit.drawings.clinic import dashboard
 from bookkit.drawings.cones import nothing_leaks
 from bookkit.drawings.decoder import decoder_block
+from bookkit.drawings.directions import step_directions
 from bookkit.drawings.doors import where_positions
 from bookkit.drawings.drawing import Drawing
 from bookkit.drawings.events import one_look, two_models
@@ -27,6 +29,7 @@ from bookkit.drawings.families import families
 from bookkit.drawings.fewer import sparse_patterns
 from bookkit.drawings.flows import four_models, qlora_flow, what_stacks_keep
 from bookkit.drawings.forcing import teacher_forcing
+from bookkit.drawings.gated import gated_units
 from bookkit.drawings.gru import gru_cell
 from bookkit.drawings.heads import split_attend_join
 from bookkit.drawings.hierarchy import tiles
@@ -59,6 +62,8 @@ from bookkit.drawings.tuning import chat_template, compared_answers, low_rank
 from bookkit.drawings.turning import turning_hands
 from bookkit.drawings.unrolled import unrolled
 from bookkit.drawings.walk import lstm_walk
+from bookkit.drawings.windows import window_stacks
+from bookkit.experiments import one_line
 from bookkit.experiments.on_paper import score, steps
 
 LOSSES = [3.517, 0.829, 3.454, 1.758, 1.973]
@@ -213,6 +218,17 @@ def circuit() -> Drawing:
     return induction_circuit(NAME, note=0.93, look=0.77, chance=0.97, costs=COSTS)
 
 
+def gates() -> Drawing:
+    return gated_units(*one_line.hidden(one_line.model()), "king")
+
+
+def scores() -> Drawing:
+    """Of the head that would have the largest score of the line, were there no norm."""
+    lm = one_line.model()
+    looks = one_line.looks(lm, head=3)
+    return bounded_scores(*looks, one_line.gain(lm), one_line.words(lm)[:12])
+
+
 GALLERY: dict[str, Callable[[], Drawing]] = {
     "then_and_now": then_and_now,
     "router": routed,
@@ -247,6 +263,10 @@ GALLERY: dict[str, Callable[[], Drawing]] = {
     "families": families,
     "one_body": one_body,
     "norm_placement": norm_placement,
+    "gated_units": gates,
+    "bounded_scores": scores,
+    "window_stacks": window_stacks,
+    "step_directions": lambda: step_directions(one_line.gradient(one_line.model())),
     "decoder_block": decoder_block,
     "transformer_2017": transformer_2017,
     "turning_hands": turning_hands,
