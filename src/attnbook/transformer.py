@@ -122,8 +122,9 @@ class LanguageModel(nn.Module):
         x = vectors(self.embed, tokens, start)
         mask = causal if mask is None else causal & mask
         x = self.body(x, mask=mask, caches=caches, **named)  # (B T C)
-        # As a mere slice, torch would copy a frozen matrix of 16 bits for each row of the batch.
-        return self.lm_head(x if last is None else x[:, -last:].contiguous())
+        if last is not None:  # of a mere slice torch makes a product that copies frozen 16 bits
+            x = x[:, -last:].clone(memory_format=torch.contiguous_format)
+        return self.lm_head(x)
 
     @property
     def limit(self) -> int | None:
