@@ -40,6 +40,8 @@ def scores_cases(numbers):
 def softmax(wrong, x):
     if "negated" in wrong:
         x = -x
+    if "clamped" in wrong:
+        return softmax(wrong - {"clamped"} | {"overflow"}, x.clamp(-50, 50))
     axis = -2 if "axis" in wrong else -1
     e = torch.exp(x - shift(wrong, x, axis))
     if "base-two" in wrong:
@@ -51,7 +53,8 @@ def softmax(wrong, x):
     if "not-normalised" in wrong:
         return e
     over = -3 - axis if "sum-axis" in wrong else axis
-    weights = e / (below.sum() if "all-sum" in wrong else below.sum(over, keepdim=True))
+    kept = "no-keepdim" not in wrong
+    weights = e / (below.sum() if "all-sum" in wrong else below.sum(over, keepdim=kept))
     if "hushed" in wrong:
         weights = weights.nan_to_num(0)
     return weights.log() if "logarithm" in wrong else weights
@@ -65,11 +68,12 @@ def shift(wrong, x, axis):
         return x.amax()
     if "mean" in wrong:
         return x.mean(axis, keepdim=True)
-    return x.amax(-3 - axis if "max-axis" in wrong else axis, keepdim=True)
+    kept = "max-no-keepdim" not in wrong
+    return x.amax(-3 - axis if "max-axis" in wrong else axis, keepdim=kept)
 
 
 def softmax_cases(numbers):
-    x, batch = normal(numbers, 4, 6), normal(numbers, 2, 3, 5)
+    x, batch = normal(numbers, 4, 6), normal(numbers, 3, 3, 3)
     apart = normal(numbers, 3, 4) + torch.tensor([[0.0], [1000.0], [-1000.0]])
     return [
         Case("one table of scores", (x,), 2),
@@ -86,6 +90,12 @@ def weights_of(wrong, x, mask):
         mask = ~mask
     if "mask-ignored" in wrong:
         return plain_softmax(wrong, x, axis)
+    if "all-or-nothing" in wrong and not mask.any(-1).all():
+        return torch.zeros_like(x)
+    if "penalty" in wrong:
+        weights = plain_softmax(wrong, x + (~mask) * -1e9, axis)
+        weights = weights * mask if "mask-after" in wrong else weights
+        return weights if "uniform-row" in wrong else weights * mask.any(-1, keepdim=True)
     if "zero-times" in wrong:
         return plain_softmax(wrong, x + (1 - mask.float()) * -math.inf, axis)
     if {"mask-zero", "mask-added"} & wrong:
@@ -137,12 +147,14 @@ def masked_cases(numbers):
 
 def positive(numbers, mask):
     """Large scores, none near 0, the hidden ones above all others."""
-    return 100_000 * (normal(numbers, *mask.shape).abs() + 0.01 + 5.0 * ~mask)
+    return 100_000 * (normal(numbers, *mask.shape).abs() + 0.01 + 1e6 * ~mask)
 
 
 def causal_mask(wrong, Tq, Tk):
     if "swapped" in wrong:
         Tq, Tk = Tk, Tq
+    Tq = Tk if "square-all" in wrong else Tq
+    Tk = Tq if "square" in wrong else Tk
     offset = 0 if "no-offset" in wrong else Tq - Tk if "wrong-way" in wrong else Tk - Tq
     ahead = int("one-ahead" in wrong) - int("no-diagonal" in wrong)
     mask = torch.ones(Tq, Tk, dtype=torch.bool)
@@ -176,6 +188,8 @@ def attend(wrong, q, k, v, mask=None):
         x = x * math.sqrt(q.shape[-1] / width)
     if mask is None:
         mask = torch.ones(x.shape[-2:], dtype=torch.bool)
+        if wrong & {"causal", "causal-first"}:
+            mask = mask.tril(0 if "causal-first" in wrong else x.shape[-1] - x.shape[-2])
         wrong = wrong - {"polarity", "mask-zero", "mask-added", "mask-after", "zero-times"}
         wrong = wrong - {"twice"}
     if "twice" in wrong:
@@ -229,6 +243,8 @@ def reverse(wrong, x):
         weights = (x[there] @ x.T / math.sqrt(x.shape[-1])).softmax(-1)
     if "features" in wrong:
         return x.flip(-1)
+    if "weights" in wrong:
+        return weights
     return (weights @ x, weights) if "both" in wrong else weights @ x
 
 
@@ -270,9 +286,18 @@ MASK = {
     "hushed": "NaN is turned into 0 afterwards, which hides where it comes from",
     "hidden-max": "hidden places are dropped only after e was raised to the scores; a hidden score "
     "far above the others makes those 0 (or overflows): hide first, then take the maximum",
+    "penalty": "a large negative number is added to hidden scores, and a hidden score that is larger "
+    "still wins; put −∞ in their place",
+    "all-or-nothing": "one row that sees nothing makes all rows zeros; each row is decided by itself",
     "not-low": "hidden scores are set to a number that is not far enough below all others; take −∞",
 }
 SHIFTS = tuple(SCALE)
+KEEPDIM = (
+    "the sum or the maximum of the rows has lost its axis, so a row meets the numbers of other rows: "
+    "keepdim=True keeps it"
+)
+SQUARE = "the mask is square; it has Tq rows, for the last Tq positions, and Tk columns"
+CAUSAL = "without a mask a causal one is used; then every query sees every key"
 
 QUESTIONS = {
     "scores": Question(
@@ -306,12 +331,16 @@ QUESTIONS = {
             "sum-axis": "the sum is taken along the wrong axis: each row has its own, axis −1",
             "not-below": "the maximum is subtracted above the line but not below, in the sum",
             "not-above": "the maximum is subtracted below the line, in the sum, but not above",
+            "no-keepdim": KEEPDIM,
+            "max-no-keepdim": KEEPDIM,
+            "clamped": "scores are cut off (`clamp`), which makes different ones alike; subtract the "
+            "row's maximum instead",
             "mean": "the row's mean is subtracted; with the maximum no exponent is above 0",
             "negated": "the sign is wrong: the largest score must get the largest weight",
             "logarithm": "the logarithms of the weights are returned",
             "hushed": MASK["hushed"],
         },
-        banned=("softmax", "log_softmax", "logsumexp"),
+        banned=("softmax", "log_softmax", "logsumexp", "softmin", "logaddexp", "logcumsumexp"),
     ),
     "masked_softmax": Question(weights_of, masked_cases, MASK),
     "causal_mask": Question(
@@ -329,6 +358,8 @@ QUESTIONS = {
             "wrong-way": "the triangle is shifted by Tk − Tq the wrong way",
             "none-before": "what comes before the first query is hidden; it is earlier, so all "
             "queries see it",
+            "square": SQUARE,
+            "square-all": SQUARE,
             "all": "nothing is hidden",
             "none": "everything is hidden",
             "additive": "the mask holds 0 and −∞, to be added; it should be boolean",
@@ -349,6 +380,8 @@ QUESTIONS = {
             "no-softmax": "the scores themselves are used as weights, without softmax",
             "average": "the values are added up with the scores instead of with the weights",
             "scores-back": "the scores are returned instead of the weights",
+            "causal": CAUSAL,
+            "causal-first": CAUSAL,
             "twice": "with a mask there are two softmaxes, one of the other's weights; "
             "masked_softmax takes scores",
             **RAW,
@@ -369,9 +402,10 @@ QUESTIONS = {
             ),
             "content": "queries and keys are x itself; positions are told apart by one-hot vectors",
             "both": "both results of attend are returned; the first one is wanted",
+            "weights": "the weights are returned; the output, the first result of attend, is wanted",
             "features": "the features are reversed instead of the positions",
         },
-        banned=("without attend",),
+        banned=("without attend", "x.flip"),
     ),
 }
 

@@ -18,6 +18,9 @@ def split_heads(wrong, x, H):
         heads = x.reshape(*batch, T, C // H, H).mT
     if "heads-after" in wrong:
         return heads
+    if "positions-cut" in wrong:
+        return torch.stack(x.chunk(H, -2), -3)
+    heads = heads.flip(-2) if "heads-reversed" in wrong else heads
     return heads.transpose(*exchanged(wrong))
 
 
@@ -29,7 +32,7 @@ def exchanged(wrong):
 
 
 def split_cases(numbers):
-    batch = normal(numbers, 2, 3, 4, 6)
+    batch = normal(numbers, 2, 3, 9, 6)
     return [
         Case("one sequence", (normal(numbers, 5, 6), 2), 2),
         Case("batches in front", (batch, 3)),
@@ -42,8 +45,13 @@ def merge_heads(wrong, x):
         return x.reshape(*batch, T, H * D)
     if "interleaved" in wrong:
         return x.movedim(-3, -1).reshape(*batch, T, D * H)
-    if "averaged" in wrong:
-        return x.mean(-3)
+    if wrong & {"averaged", "summed"}:
+        return x.sum(-3) if "summed" in wrong else x.mean(-3)
+    x = x.flip(-3) if "heads-reversed" in wrong else x
+    if "below" in wrong:
+        return x.flatten(-3, -2)
+    if "from-front-joined" in wrong:
+        return x.transpose(1, 2).flatten(-2)
     return x.transpose(*exchanged(wrong)).reshape(*batch, T, H * D)
 
 
@@ -76,6 +84,8 @@ def project(wrong, x, weight, bias):
     for name, (one, other) in EXCHANGED.items():
         if name in wrong:
             parts[one], parts[other] = parts[other], parts[one]
+    if "scaled" in wrong:
+        parts[0] = parts[0] / math.sqrt(x.shape[-1])
     if "keys-twice" in wrong:
         parts[2] = parts[1]
     return y if "not-split" in wrong else tuple(parts)
@@ -136,7 +146,9 @@ def heads_of(wrong, q, k, v, H, mask):
         H = 1
     if "as-width" in wrong:
         H = q.shape[-1] // H
-    mask = mask if mask is None else mask[..., None, :, :]
+    if mask is not None and mask.dim() > 2 and "first-mask" in wrong:
+        mask = mask[0]
+    mask = mask if mask is None or "mask-by-heads" in wrong else mask[..., None, :, :]
     if "no-exchange" in wrong:  # each position's heads look at each other
         q, k, v = (part.unflatten(-1, (H, part.shape[-1] // H)) for part in (q, k, v))
         return attend(wrong, q, k, v, H, mask).flatten(-2)
@@ -173,8 +185,8 @@ def layer(numbers, C):
 
 
 def multi_head_cases(numbers):
-    x, one = normal(numbers, 3, 4, 10), normal(numbers, 2, 5, 12)
-    masks = look(numbers, 5, 5), look(numbers, 2, 5, 5)
+    x, one = normal(numbers, 3, 4, 10), normal(numbers, 3, 5, 12)
+    masks = look(numbers, 5, 5), look(numbers, 3, 5, 5)
     return [
         Case("no mask", (x, *layer(numbers, 10), 2), 2),
         Case("three heads", (one, *layer(numbers, 12), 3)),
@@ -190,7 +202,8 @@ def cross(wrong, x, memory, in_weight, in_bias, out_weight, out_bias, H):
     if "joined" in wrong:
         told = torch.cat((asks, told), 1)
     q, from_q, from_x = project(wrong, asks, in_weight, in_bias)
-    first, k, v = project(wrong, told, in_weight, in_bias)
+    bare = wrong | {"no-bias"} if "no-memory-bias" in wrong else wrong
+    first, k, v = project(bare, told, in_weight, in_bias)
     if "first-rows" in wrong:
         k, v = first, k
     if "keys-first" in wrong:
@@ -214,13 +227,21 @@ def cross_cases(numbers):
 
 
 def grouped(wrong, q, k, v, mask=None):
-    H = q.shape[-3]
+    H, k_heads = q.shape[-3], k.shape[-3]
     tiled = "tiled" in wrong
     k = shared(k, H, tiled != ("keys-tiled" in wrong), "divisor" in wrong)
     v = shared(v, H, tiled != ("values-tiled" in wrong), "divisor" in wrong)
     if "first-only" in wrong:
         k, v = k[..., :1, :, :], v[..., :1, :, :]
-    return attend(wrong, q, k, v, H, mask)
+    each = H // k_heads
+    axis = 1 if tiled else 2  # of the heads of a group, once their axis is cut in two
+    cut = (each, k_heads) if tiled else (k_heads, each)
+    if "queries-averaged" in wrong:
+        q = q.unflatten(1, cut).mean(axis, keepdim=True).expand(-1, *cut, -1, -1).flatten(1, 2)
+    out = attend(wrong, q, k, v, H, mask)
+    if wrong & {"groups-summed", "groups-averaged"}:
+        out = out.unflatten(1, cut).sum(axis) / (each if "groups-averaged" in wrong else 1)
+    return out
 
 
 def shared(part, H, tiled, exchanged):
@@ -258,6 +279,10 @@ def contributions(wrong, heads, out_weight):
         parts = columns.reshape(H, -1, D).mT
     if "same-part" in wrong:
         parts = [parts[0]] * H
+    if "heads-reversed" in wrong:
+        parts = parts[::-1]
+    if "placed" in wrong:
+        parts = torch.eye(H * D).split(D)
     added = torch.stack([heads[..., h, :, :] @ parts[h] for h in range(H)], -3)
     if "mixed-merge" in wrong:
         alone = [heads * (torch.arange(H) == h)[:, None, None] for h in range(H)]
@@ -266,6 +291,7 @@ def contributions(wrong, heads, out_weight):
         added = added.sum(-3, keepdim=True) - added
     if "averaged" in wrong:
         added = added / H
+    added = added.cumsum(-3) if "running-sum" in wrong else added
     added = added.transpose(-2, -3) if "heads-after" in wrong else added
     return added.sum(-3) if "summed" in wrong else added
 
@@ -332,6 +358,9 @@ LAYER = {
     "keys-twice": "the values are made with the rows of the keys",
 }
 
+REVERSED = "the heads stand in reverse order; head 0 has the first D channels"
+TOGETHER = "the query heads that share keys are put together into one; all H are to be returned"
+
 QUESTIONS = {
     "split_heads": Question(
         split_heads,
@@ -340,6 +369,8 @@ QUESTIONS = {
         | {
             "interleaved": "a head gets every H-th channel instead of D neighbouring ones",
             "heads-after": "the heads stand behind the positions; they belong before them",
+            "heads-reversed": REVERSED,
+            "positions-cut": "the positions are cut into parts; cut the channels of each position",
             "as-width": "H is used as the width of a head; it is the number of heads",
         },
     ),
@@ -351,6 +382,10 @@ QUESTIONS = {
             "interleaved": "the heads' channels alternate; the D channels of one head belong "
             "together",
             "averaged": "the heads are averaged; they belong side by side",
+            "summed": "the heads are added up; they belong side by side",
+            "below": "the heads are put one below the other; they belong side by side",
+            "heads-reversed": REVERSED,
+            "from-front-joined": HEADS["from-front"],
         },
     ),
     "project": Question(
@@ -371,6 +406,7 @@ QUESTIONS = {
             "thirds-transposed": "each third of the matrix is used the wrong way round: a row of it "
             "makes one channel",
             "keys-twice": "the values are made with the rows of the keys",
+            "scaled": "the queries are divided by a root already; the scores are, later",
             "positions-cut": "cut along the positions; q, k and v are parts of the last axis",
             "not-split": "q, k and v are still one tensor; return three",
         },
@@ -383,6 +419,9 @@ QUESTIONS = {
         | LAYER
         | {
             "causal": "the future is hidden, whatever the mask says",
+            "mask-by-heads": "the masks of the sequences are used for the heads: with shape (B, T, T) a "
+            "mask needs an axis for the heads, after that of the sequences",
+            "first-mask": "the mask of the first sequence is used for all; each has its own",
             "order": "queries and keys exchanged",
             "queries-values": "queries and values exchanged",
             "by-head": "the 3C channels are cut into heads first and each head into q, k and v; "
@@ -406,6 +445,7 @@ QUESTIONS = {
             "are the last 2C",
             "keys-first": "the keys are made with the rows of the queries, the first C of the "
             "matrix; theirs are the next C",
+            "no-memory-bias": "the biases of keys and values are not added",
             "memory-raw": "keys and values are the memory itself; it is to be projected",
         }
         | ATTENTION
@@ -422,6 +462,9 @@ QUESTIONS = {
             "together (if H = 4 and G = 2: 0, 0, 1, 1)",
             "divisor": "G and H/G are exchanged where the head of keys for a query head is chosen",
             "causal": "the future is hidden, whatever the mask says",
+            "queries-averaged": "the query heads that share keys are averaged; each asks by itself",
+            "groups-summed": TOGETHER,
+            "groups-averaged": TOGETHER,
             "first-only": "all queries use the first head of keys",
             "values-tiled": "the query heads share the keys as asked, but the values otherwise",
             "keys-tiled": "the query heads share the values as asked, but the keys otherwise",
@@ -438,6 +481,9 @@ QUESTIONS = {
             "overlap": "the parts of the matrix overlap: head h starts at h·D, not at h",
             "reshaped": "the matrix is cut by reshape alone, along the wrong axis",
             "mixed-merge": "heads put side by side by reshape alone: each position mixes several",
+            "heads-reversed": "the heads meet the parts of the matrix in reverse order",
+            "placed": "the heads are only put in their places; each goes through its part of the matrix",
+            "running-sum": "each entry holds what the heads before it add, too; one head's is asked for",
             "others": "this is what the other heads add together; what head h adds is asked for",
             "averaged": "divided by the number of heads; heads add up, they are not averaged",
             "summed": "the heads are added already; keep them apart",

@@ -3,6 +3,7 @@
 import gzip
 import itertools
 import json
+import linecache
 import time
 
 import numpy as np
@@ -117,7 +118,7 @@ def test_dropout_is_named_and_a_right_answer_is_never_called_random():
     "code,words",
     [
         (lambda q, k: q @ k / 8**0.5, "must be transposed"),
-        (lambda q, k: q @ k.T / 8**0.5, "shapes are compared from the last axis on"),
+        (lambda q, k: q @ k.T / 8**0.5, "count axes from the end, −1 and −2"),
         (lambda q, k: (q @ k.mT).reshape(7, 7), "as many numbers as there are"),
     ],
 )
@@ -164,6 +165,103 @@ def test_wrong_numbers_are_no_weights_and_whole_numbers_no_masks():
     doubled = sentence("split_heads", lambda x, H: 2 * x.unflatten(-1, (H, -1)).transpose(-2, -3))
     assert doubled.endswith("the numbers are wrong.")
     assert sentence("grouped", lambda q, k, v, mask=None: 2 * q).endswith("the numbers are wrong.")
+
+
+# Nearly right: a question, an answer, the mistake and words of what is said
+NEARLY = {
+    "scores": {
+        "lambda q, k: (q @ k.mT / q.shape[-1] ** 0.5)[..., None]": ("axis-of-one", "too many"),
+        "lambda q, k: q @ k.transpose(0, 1) / q.shape[-1] ** 0.5": ("axes", "from the end"),
+    },
+    "reach": {
+        "lambda U, T: torch.stack([U.matrix_power(t + 1).norm() for t in range(T)])[None]": (
+            "axis-of-one",
+            "but not their shape (1, 9), expected (9,)",
+        )
+    },
+    "softmax": {"lambda x: 0.97 * x.softmax(-1)": ("row-sums", "right but for its sum")},
+    "attend": {
+        "lambda q, k, v, mask=None: attend(q, k, v, mask | mask)": (
+            "optional",
+            "Where `mask` is given it is right",
+        )
+    },
+    "embed": {
+        "lambda images, *rest: embed(images.reshape(-1, 3, 4, 6), *rest)": (
+            "lengths",
+            "which has other lengths, is right",
+        )
+    },
+    "windows": {
+        "lambda ids, starts, length: (ids[starts[:, None] + torch.arange(8) * 0],) * 2": (
+            "lengths",
+            "An axis is as long in all cases",
+        )
+    },
+}
+EACH_NEARLY = [
+    (name, code, *said) for name, codes in NEARLY.items() for code, said in codes.items()
+]
+OF = {"attend": 3, "embed": 6}  # the lab of those that begin with a right answer
+
+
+@pytest.mark.parametrize("name,code,mistake,words", EACH_NEARLY)
+def test_what_is_nearly_right_is_told_how(name, code, mistake, words, define):
+    """Whatever the question is, in the student's check; in grading without what a student chose."""
+    corpus = CORPORA[OF.get(name, 1)]
+    right = [corpus.CONTEXT.get(name, ""), corpus.RIGHT[name][0]] if name in OF else []
+    function = eval(code, define(corpus.BEFORE, *right))
+    assert words in sentence(name, function)
+    sheet = sheets()[name]
+    found = [outcome(function, copies(case.arguments)) for case in sheet.cases]
+    for private in (False, True):
+        verdict = judge(sheet, found, private=private)
+        assert verdict.mistakes == (mistake,) and verdict.text.count("expected") < 2
+
+
+def noted(code, name):
+    """A function whose code is at hand, as in a notebook."""
+    linecache.cache[code] = len(code), None, code.splitlines(keepends=True), code
+    names = {"__name__": "__main__"}
+    exec(
+        compile("import torch\nfrom torch.nn.functional import softmax as other\n", "", "exec"),
+        names,
+    )
+    exec(compile(code, code, "exec"), names)
+    return names[name]
+
+
+RULED_OUT = {
+    "def softmax(x):\n    return x.softmax(-1)": "uses torch's softmax",
+    "def softmax(x):\n    return other(x, -1)": "uses torch's softmax",
+    "def softmax(x):\n    return torch.nn.Softmax(-1)(x)": "uses torch's softmax",
+    "def part(x):\n    return x.logsumexp(-1, True)\n"
+    "def softmax(x):\n    return (x - part(x)).exp()": "uses torch's logsumexp",
+    "def reverse(x):\n    return x.flip(0)": "does not use `attend`",
+    "def attend(q, k, v):\n    return (q @ k.mT * 99).softmax(-1) @ v, 0\n"
+    "def reverse(x):\n    e = torch.eye(len(x))\n"
+    "    return attend(e, e, x.flip(0))[0]": "calls x.flip",
+}
+
+
+@pytest.mark.parametrize("code", RULED_OUT)
+def test_what_a_question_rules_out_is_told(code):
+    name = "softmax" if "def softmax" in code else "reverse"
+    said = sentence(name, noted(code, name))
+    assert said.startswith("right: ") and RULED_OUT[code] in said
+    assert said.endswith("whoever grades decides about the points.")
+
+
+def test_what_is_the_student_s_own_is_not_ruled_out():
+    code = """
+def exp(x):
+    return (x - x.amax(-1, keepdim=True)).exp()
+def softmax(x):
+    if x.dim() > 2:
+        return torch.stack([softmax(part) for part in x])
+    return exp(x) / exp(x).sum(-1, keepdim=True)
+"""
+    assert sentence("softmax", noted(code, "softmax")) == "right: all 4 cases pass."
 
 
 LABS = pytest.mark.parametrize("number", CORPORA)

@@ -199,6 +199,7 @@ BAD_ROW = {
     "nan-row": ("w = w.masked_fill(~mask, 0)", "pass"),
     "overflow": (" - s.amax(-1, keepdim=True)", ""),
 }
+SEES = "if mask is None:\n        mask = torch.ones(*q.shape[:-1], k.shape[-2], dtype=torch.bool)."
 IN_ATTEND = (
     SCALES
     | BAD_ROW
@@ -212,7 +213,10 @@ IN_ATTEND = (
         "mask-zero": ("s = s.masked_fill(~mask, -math.inf)", "s, mask = s * mask, None"),
         "mask-added": ("s = s.masked_fill(~mask, -math.inf)", "s, mask = s + mask, None"),
         "mask-after": ("s = s.masked_fill(~mask, -math.inf)", "pass"),
-        "uniform-row": ("s = s.masked_fill(~mask, -math.inf)", "s, mask = s - 1e9 * ~mask, None"),
+        "uniform-row": (
+            "s = s.masked_fill(~mask, -math.inf)",
+            "s, mask = s.masked_fill(~mask, -1e9), None",
+        ),
         "values-for-keys": ("k.mT", "v.mT"),
         "scale-values": ("q.shape[-1]", "v.shape[-1]"),
         "scale-axis-1": ("q.shape[-1]", "q.shape[1]"),
@@ -224,6 +228,12 @@ IN_ATTEND = (
         "average": ("return w @ v, w", "return q @ k.mT / math.sqrt(q.shape[-1]) @ v, w"),
         "scores-back": ("return w @ v, w", "return w @ v, q @ k.mT / math.sqrt(q.shape[-1])"),
         "twice": ("s = s.masked_fill", "s = s.softmax(-1).masked_fill"),
+        "causal": ("s = q", SEES + "tril(k.shape[-2] - q.shape[-2])\n    s = q"),
+        "causal-first": ("s = q", SEES + "tril()\n    s = q"),
+        "penalty": (
+            "s = s.masked_fill(~mask, -math.inf)",
+            "s, mask = s - 1e9 * ~mask, mask.any(-1, keepdim=True)",
+        ),
     }
 )
 IN_MASKED = {
@@ -237,6 +247,11 @@ IN_MASKED = {
     "mask-added": ("x = x.masked_fill(~mask, -math.inf)", "x, mask = x + mask, x > -1e9"),
     "uniform-row": ("return w.masked_fill(~mask, 0)", "return w.nan_to_num(1 / x.shape[-1])"),
     "not-low": ("-math.inf", "-100"),
+    "penalty": (
+        "x = x.masked_fill(~mask, -math.inf)",
+        "x, mask = x - 1e9 * ~mask, mask.any(-1, keepdim=True)",
+    ),
+    "all-or-nothing": ("x = x.masked", "if (~mask).all(-1).any(): return 0 * x\n    x = x.masked"),
     "by-count": ("e / e.sum(-1, keepdim=True)", "e / mask.sum(-1, keepdim=True)"),
 }
 # Hidden places that are dropped after e was raised to the scores
@@ -338,6 +353,10 @@ LINES = {
         "torch.exp(-x) / torch.exp(-x).sum(-1, keepdim=True)": ["overflow", "negated"],
         "x - x.logsumexp(-1, keepdim=True)": ["logarithm"],
         "(x.exp() / x.exp().sum(-1, keepdim=True)).nan_to_num(0)": ["overflow", "hushed"],
+        "x.clamp(-50, 50).exp() / x.clamp(-50, 50).exp().sum(-1, keepdim=True)": ["clamped"],
+        "x.clamp(-9, 60).exp() / x.clamp(-9, 60).exp().sum(-1, keepdim=True)": ["clamped"],
+        "(x - x.amax(-1, True)).exp() / (x - x.amax(-1, True)).exp().sum(-1)": ["no-keepdim"],
+        "(x - x.amax(-1)).exp() / (x - x.amax(-1)).exp().sum(-1, True)": ["max-no-keepdim"],
         "x.double().exp() / x.double().exp().sum(-1, keepdim=True)": ["overflow"],
     },
     "causal_mask": {
@@ -357,6 +376,8 @@ LINES = {
         "F.pad(torch.ones(Tq, Tq).tril().bool(), (Tk - Tq, 0))": ["none-before"],
         "torch.ones(Tq, Tk).tril(Tk).bool()": ["all"],
         "torch.zeros(Tq, Tk) > 0": ["none"],
+        "torch.ones(Tq, Tq).tril().bool()": ["square"],
+        "torch.ones(Tk, Tk).tril() > 0": ["square-all"],
         "torch.zeros(Tq, Tk).fill_(-math.inf).triu(Tk - Tq + 1)": ["additive"],
         "torch.zeros(Tq, Tk).fill_(-math.inf).triu(1)": ["no-offset", "additive"],
     },
@@ -375,6 +396,7 @@ LINES = {
         "attend(x.flip(0), x, x)[0]": ["content"],
         "attend(x, x, x)[0]": ["copied", "content"],
         "attend(99 * torch.eye(T).flip(0), torch.eye(T), x)": ["both"],
+        "attend(99 * torch.eye(T).flip(0), torch.eye(T), x)[1]": ["weights"],
     },
 }
 

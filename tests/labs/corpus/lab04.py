@@ -215,6 +215,8 @@ IN_WHOLE = {
         "-math.inf)\n    heads = _merge_heads(s.softmax(-1) @ v)",
         "-1e30)\n    heads = _merge_heads(s.softmax(1) @ v)",
     ),
+    "mask-by-heads": ("mask[..., None, :, :]", "mask"),
+    "first-mask": ("~mask[..., None, :, :]", "~mask.reshape(-1, *mask.shape[-2:])[0]"),
     "mask-transposed": ("~mask", "~mask.mT"),
     "mask-added": ("s.masked_fill(~mask[..., None, :, :], -math.inf)", "s + mask[..., None, :, :]"),
     "hidden-zero": ("-math.inf", "1e-9"),
@@ -292,6 +294,10 @@ IN_CROSS = {
         "k = _project(told, in_weight, in_bias)[0]",
     ),
     "memory-raw": ("for part in (q, k, v)", "for part in (q, memory, memory)"),
+    "no-memory-bias": (
+        "_project(told, in_weight, in_bias)",
+        "_project(told, in_weight, 0 * in_bias)",
+    ),
 }
 GROUPED = """
 def grouped(q, k, v, mask=None):
@@ -331,6 +337,15 @@ IN_GROUPED = {
         "-math.inf)\n    return s.softmax(-1) @ v",
         "-1e30)\n    return s.softmax(1) @ v",
     ),
+    "queries-averaged": (
+        "s = q",
+        "q = q.unflatten(1, (-1, share)).mean(2).repeat_interleave(share, 1)\n    s = q",
+    ),
+    "groups-summed": ("s.softmax(-1) @ v", "(s.softmax(-1) @ v).unflatten(1, (-1, share)).sum(2)"),
+    "groups-averaged": (
+        "s.softmax(-1) @ v",
+        "(s.softmax(-1) @ v).unflatten(1, (-1, share)).mean(2)",
+    ),
     "values-tiled": ("v.repeat_interleave(share, 1)", "v.repeat(1, share, 1, 1)"),
 }
 DEF = {
@@ -350,6 +365,8 @@ LINES = {
         "x.reshape(*x.shape[:-1], C // H, H).transpose(-2, -3)": ["as-width"],
         "torch.stack([x[..., h::H] for h in range(H)], -3)": ["interleaved"],
         "torch.stack([x[..., h::H] for h in range(H)], -2)": ["interleaved", "heads-after"],
+        "torch.stack(x.chunk(H, -1)[::-1], -3)": ["heads-reversed"],
+        "torch.stack(x.chunk(H, -2), -3)": ["positions-cut"],
     },
     "merge_heads": {
         "x.reshape(*x.shape[:-3], T, H * D)": ["no-transpose"],
@@ -357,6 +374,10 @@ LINES = {
         "x.transpose(1, 2).reshape(*x.shape[:-3], T, H * D)": ["from-front"],
         "x.mT.reshape(*x.shape[:-3], T, H * D)": ["last-two"],
         "torch.stack(x.unbind(-3), -1).flatten(-2)": ["interleaved"],
+        "x.sum(-3)": ["summed"],
+        "torch.cat(x.unbind(-3), -2)": ["below"],
+        "torch.cat(x.flip(-3).unbind(-3), -1)": ["heads-reversed"],
+        "x.transpose(1, 2).flatten(-2)": ["from-front-joined"],
     },
     "project": {
         "(x @ weight.T).chunk(3, -1)": ["no-bias"],
@@ -375,6 +396,9 @@ LINES = {
             "queries-values"
         ],
         "[F.linear(x, weight, bias)[..., C * n : C * (n + 1)] for n in (0, 1, 1)]": ["keys-twice"],
+        "[y / d for y, d in zip(F.linear(x, weight, bias).chunk(3, -1), (C**0.5, 1, 1))]": [
+            "scaled"
+        ],
         "[x @ w for w in weight.chunk(3)]": ["no-bias", "thirds-transposed"],
         "x @ weight.T": ["no-bias", "not-split"],
         "[(x @ weight.T)[..., n::3] for n in range(3)]": ["no-bias", "every-third"],
@@ -394,6 +418,9 @@ LINES = {
         "(heads @ out_weight.T.reshape(H, D, -1)).sum(1)": ["summed"],
         "(heads @ out_weight.T.reshape(H, D, -1)).mean(1)": ["averaged", "summed"],
         "heads @ out_weight[:D]": ["transposed", "same-part"],
+        "heads @ out_weight.T.reshape(H, D, -1).flip(0)": ["heads-reversed"],
+        "heads @ torch.eye(H * D).reshape(H, D, -1)": ["placed"],
+        "(heads @ out_weight.T.reshape(H, D, -1)).cumsum(1)": ["running-sum"],
         "(heads @ out_weight.T.reshape(H, D, -1)).transpose(1, 2)": ["heads-after"],
     },
 }

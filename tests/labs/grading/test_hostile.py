@@ -191,4 +191,16 @@ def test_banned_shortcuts_are_flagged_and_not_zeroed(grade, hand_in):
     row = grade(hand_in({"softmax": code, "reverse": "def reverse(x):\n    return x.flip(0)"}))
     assert (points(row)["softmax"], points(row)["reverse"]) == (3, 2)
     assert row.status == "review"
-    assert row.review == ["softmax: uses torch's softmax", "reverse: without attend"]
+    assert row.review[:2] == ["softmax: uses torch's softmax", "reverse: without attend"]
+    assert "uses torch's softmax, which is ruled out" in row.questions["softmax"].text
+    assert "does not use `attend`" in row.questions["reverse"].text
+
+
+def test_a_sequence_that_is_turned_round_before_attend_is_flagged(grade, hand_in):
+    """Which may turn its queries or keys round."""
+    other = {"attend": "def attend(q, k, v):\n    return (q @ k.mT).softmax(-1) @ v, None"}
+    code = "def reverse(x):\n    at = 99 * torch.eye(len(x))\n    return attend(at, {}, {})[0]"
+    by_keys = grade(hand_in({"reverse": code.format("at.flip(0)", "x"), **other}))
+    by_hand = grade(hand_in({"reverse": code.format("at", "x.flip(0)"), **other}))
+    assert points(by_keys)["reverse"] == points(by_hand)["reverse"] == 2
+    assert by_keys.review == [] and by_hand.review == ["reverse: calls x.flip"]
