@@ -26,6 +26,8 @@ def windows(wrong, ids, starts, length):
         targets = targets[:, -1:]
     if "transposed" in wrong:
         inputs, targets = inputs.T, targets.T
+    if "last-alone" in wrong:
+        targets = targets[-1] if "transposed" in wrong else targets[:, -1]
     return (targets, inputs) if "exchanged" in wrong else (inputs, targets)
 
 
@@ -69,6 +71,7 @@ def causal_heads(wrong, x, in_weight, out_weight, H):
         low = -1e9 if "future-only" in wrong else -math.inf
         weights = scores.masked_fill(~see, 0.0 if "zeros" in wrong else low).softmax(axis)
     heads = weights @ v
+    weights = weights.mean(1) if "averaged" in wrong else weights
     heads = heads if "merged-mixed" in wrong else heads.transpose(1, 2)
     heads = heads.reshape(B, T, C)
     if "no-output" in wrong:
@@ -110,7 +113,7 @@ def decoder_block(wrong, x, gains, in_weight, out_weight, up, down, H):
         """The stream after one part, which read `asked`."""
         if "post-norm" in wrong:
             return norm(stream + part(asked), gain)
-        if "stream-normed" in wrong:
+        if wrong & {"stream-normed", f"{name}-normed"}:
             return norm(stream, gain) + part(norm(asked, gain))
         found = part(asked if f"{name}-unnormed" in wrong else norm(asked, gain))
         return found if f"{name}-alone" in wrong else stream + found
@@ -118,10 +121,14 @@ def decoder_block(wrong, x, gains, in_weight, out_weight, up, down, H):
     first, second = gains.flip(0) if "gains-exchanged" in wrong else gains
     if "second-gain" in wrong:
         first = second
-    after = step(attention, x, x, first, "attention")
+    parts = [(attention, first, "attention")]
+    parts.append((mlp, first if "same-gain" in wrong else second, "mlp"))
+    (one, gain, name), last = parts[::-1] if "mlp-first" in wrong else parts
+    after = step(one, x, x, gain, name)
     asked = x if "side-by-side" in wrong else after
     stream = x if "attention-lost" in wrong else after
-    return step(mlp, stream, asked, first if "same-gain" in wrong else second, "mlp")
+    one, gain, name = last
+    return step(one, stream, asked, gain, name)
 
 
 def decoder_block_cases(numbers):
@@ -135,6 +142,10 @@ def decoder_block_cases(numbers):
         Case("two heads", one(1, 4, 6, 2, 8), 2),
         Case("a batch", one(2, 3, 8, 4, 5)),
     ]
+
+
+# The least probability whose logarithm is taken, for each name
+BOUNDED = {f"bounded-{n}": 10.0**-n for n in (5, 6, 7, 8, 9, 10, 12, 15, 20)}
 
 
 def next_losses(wrong, logits, targets):
@@ -152,9 +163,17 @@ def next_losses(wrong, logits, targets):
         log_p = logits.softmax(axis).log()
     if "not-normalised" in wrong:
         log_p = logits
+    for name, least in BOUNDED.items():
+        log_p = log_p.exp().clamp_min(least).log() if name in wrong else log_p
     losses = -log_p.gather(-1, targets[..., None])[..., 0]
     if "probability" in wrong:
         return (-losses).exp()
+    if "other-probability" in wrong:
+        return 1 - (-losses).exp()
+    if "entropy" in wrong:
+        losses = -(log_p.exp() * log_p).sum(-1)
+    if "likeliest" in wrong:
+        losses = -log_p.amax(-1)
     losses = losses / math.log(2) if "bits" in wrong else losses
     losses = -losses if "sign" in wrong else losses
     return losses.mean() if "averaged" in wrong else losses
@@ -186,6 +205,9 @@ def next_distribution(wrong, logits, temperature, p):
     ordered, which = ranked.sort(-1, descending="ascending" not in wrong)
     total = ordered.cumsum(-1)
     keep = ordered >= p if "each" in wrong else total - ordered < p
+    if "each-rest" in wrong:
+        keep = ordered >= 1 - p
+        keep[:, 0] = True
     keep = total <= p if wrong & {"too-few", "too-few-kept"} else keep
     keep[:, 0] |= "too-few-kept" in wrong
     if "too-many" in wrong:
@@ -235,7 +257,8 @@ def append_next(wrong, tokens, chances, luck, length):
     if "same-luck" in wrong:
         luck = luck[:1].expand_as(luck)
     line = chances.sort(-1, descending=True).values if "sorted" in wrong else chances
-    total = line.cumsum(-1)
+    down = wrong & {"batch-sums", "batch-sums-last"}
+    total = line.cumsum(0 if down else -1)
     below = total < luck[:, None] if "border" in wrong else total <= luck[:, None]
     new = below.sum(-1)
     if "sorted" in wrong:
@@ -244,7 +267,12 @@ def append_next(wrong, tokens, chances, luck, length):
         new = (chances > luck[:, None]).int().argmax(-1)
     if "greedy" in wrong:
         new = chances.argmax(-1)
-    new = new - int("one-early" in wrong) + int("one-late" in wrong)
+    late = wrong & {"one-late", "one-late-last"}
+    new = new - int("one-early" in wrong) + int(bool(late))
+    if wrong & {"one-late-last", "batch-sums-last"}:
+        new = new.clamp(max=chances.shape[1] - 1)
+    if "first-dropped" in wrong:
+        tokens = tokens[:, 1:]
     if "crop-first" in wrong:
         tokens = tokens[:, -length:]
     parts = (new[:, None], tokens) if "in-front" in wrong else (tokens, new[:, None])
@@ -274,6 +302,11 @@ def append_next_cases(numbers):
     ]
 
 
+LAST = "only the last position has a target; each position has one"
+EACH = "each character's own probability decides whether it is kept; the sum down to it does"
+LATE = "the character just after the right one is taken"
+DOWN = "the sums run down the batch; they run along the characters of a row"
+
 QUESTIONS = {
     "windows": Question(
         windows,
@@ -291,7 +324,8 @@ QUESTIONS = {
             "rolled": "the last target of each window is its first character; it is the one behind "
             "the window",
             "places": "these are places in the text; what stands there, `ids[…]`, is asked for",
-            "last-only": "only the last position has a target; each position has one",
+            "last-only": LAST,
+            "last-alone": LAST,
             "exchanged": "inputs and targets are exchanged",
             "starts-ignored": "`starts` is not used: the windows stand one after another",
             "transposed": "positions and windows are exchanged: a row is a window",
@@ -324,6 +358,7 @@ QUESTIONS = {
             "merged-mixed": "heads put side by side by reshape alone: exchange the axes of heads "
             "and positions first",
             "no-output": "the heads are not multiplied by the output matrix",
+            "averaged": "the weights are averaged over the heads; those of each head are returned",
             "untransposed": "`out_weight` is stored as (out, in): apply it with .T",
         },
         banned=("scaled_dot_product_attention", "MultiheadAttention"),
@@ -334,8 +369,12 @@ QUESTIONS = {
         decoder_block_cases,
         {
             "post-norm": "the norm stands behind the sum; it belongs on what a part reads",
-            "stream-normed": "x itself is normalised before something is added to it; only the "
-            "copy that a part reads is normalised",
+            **dict.fromkeys(
+                ("stream-normed", "attention-normed", "mlp-normed"),
+                "x itself is normalised before something is added to it; only the copy that a part "
+                "reads is normalised",
+            ),
+            "mlp-first": "the MLP comes first and the attention second; it is the other way round",
             "attention-alone": "what the attention finds takes the place of x; it is added to x",
             "mlp-alone": "what the MLP finds is returned alone; it is added to what was there",
             "attention-lost": "at the end what the attention found is missing: the MLP's is added "
@@ -365,8 +404,18 @@ QUESTIONS = {
             "rolled-again": "the targets are shifted once more; they are already what comes one later",
             "positions": "softmax over the positions instead of over the characters (the last "
             "axis)",
+            "other-probability": "this is 1 minus the probability of the target; a loss is minus a "
+            "logarithm",
+            "entropy": "this is the mean surprise that the model expects, its entropy; the surprise at "
+            "the target is asked for",
+            "likeliest": "this is the loss of the likeliest character; that of the target is asked for",
             "probability": "this is the probability of the target; its logarithm is missing",
             "overflow": "the exponential overflows for large logits: subtract the largest first",
+            **dict.fromkeys(
+                BOUNDED,
+                "the probability is kept above a small number, so no loss can be as large as it is: "
+                "stay with logarithms",
+            ),
             "underflow": "a probability becomes 0 before its logarithm is taken, and the loss "
             "infinite: stay with logarithms",
         },
@@ -386,7 +435,8 @@ QUESTIONS = {
             "too-many": "one character more is kept than it takes to reach p",
             "no-cut": "nothing is cut off: p is not used",
             "ascending": "ordered from unlikely to likely; the likeliest come first",
-            "each": "each character's own probability is compared with p; the sum down to it is",
+            "each": EACH,
+            "each-rest": EACH,
             "not-shared": "what is left does not sum to 1",
             "ranked-back": "the sorted probabilities are brought back with gather at their order, which "
             "goes the other way: use scatter, or gather at the argsort of the order",
@@ -410,12 +460,17 @@ QUESTIONS = {
             "border": "the first sum that is at least `luck` is taken; it is the first one above it",
             "one-early": "the character just before the right one is taken: count those whose sum "
             "is not above `luck`",
-            "one-late": "the character just after the right one is taken",
+            "one-late": LATE,
+            "one-late-last": LATE,
+            "batch-sums": DOWN,
+            "batch-sums-last": DOWN,
             "not-summed": "each character's own probability is compared with `luck`; the sum up to "
             "it is",
             "sorted": "the line is laid out from likely to unlikely; it begins with character 0",
             "same-luck": "all rows have the luck of the first one",
             "no-crop": "the result is not cut to the window",
+            "first-dropped": "the first token is dropped even where there is room; only what does not fit "
+            "is cut",
             "crop-first": "cut first and longer by one afterwards: append, then cut",
             "wrong-end": "the beginning is kept and the end cut off; keep the end",
             "in-front": "the new character stands in front; it belongs at the end",

@@ -17,7 +17,17 @@ def patches(wrong, images, size):
     B, channels, rows, columns = images.shape
     if "reshape" in wrong:  # the numbers in memory order, in the right shape
         return images.reshape(B, -1, channels * size * size)
-    grid = images.reshape(B, channels, rows // size, size, columns // size, size)
+    if "overlapping" in wrong:
+        return images.unfold(2, size, 1).unfold(3, size, 1).movedim(1, 3).flatten(3).flatten(1, 2)
+    if "square" in wrong:
+        images, columns = images[..., :rows], min(rows, columns)
+    if wrong & {"first-channel", "grey"}:
+        images, channels = images.mean(1) if "grey" in wrong else images[:, 0], 1
+    if "size-for-number" in wrong:
+        grid = images.reshape(B, channels, size, rows // size, size, columns // size)
+        grid = grid.transpose(2, 3).transpose(4, 5)
+    else:
+        grid = images.reshape(B, channels, rows // size, size, columns // size, size)
     order = "rkcij"  # rows and columns of squares, channels, rows and columns inside
     if "pixel-first" in wrong:
         order = "rkijc"
@@ -50,12 +60,20 @@ def embed(wrong, images, filters, bias, token, positions):
     front = token[None, None].repeat(len(x), 1, 1)
     if "no-positions" in wrong:
         positions = torch.zeros_like(positions)
+    if "rolled" in wrong:
+        positions = positions.roll(1, 0)
+    if "own-token" in wrong:
+        front = front * 0
+    if "one-token" in wrong:
+        front = torch.cat([front[:1], 0 * front[1:]])
     if "token-without" in wrong:
         positions = torch.cat([torch.zeros(1, C), positions[1:]])
     if "shifted" in wrong:
         positions = torch.cat([torch.zeros(1, C), positions[:-1]])
     if "bias-on-token" in wrong:
         front = front + bias
+    if "multiplied" in wrong:
+        return torch.cat([front, x], 1) * positions
     if "token-last" in wrong:
         return torch.cat([x, front], 1) + positions
     return torch.cat([front, x], 1) + positions
@@ -74,6 +92,21 @@ def embed_cases(numbers):
     ]
 
 
+def normal_of(wrong, x, gain):
+    """The layer norm with the mistakes that can be made in it."""
+    if "gain-added" in wrong:
+        return F.layer_norm(x, x.shape[-1:]) + gain
+    if "all-tokens" in wrong and x.dim() > 2:
+        return F.layer_norm(x, x.shape[1:]) * gain
+    over = 0 if "batch-norm" in wrong else -1
+    unbiased = "unbiased" in wrong
+    mean = 0 if "rms" in wrong else x.mean(over, keepdim=True)
+    spread = x.var(over, unbiased, keepdim=True)
+    if "rms" in wrong:
+        spread = x.pow(2).mean(over, keepdim=True)
+    return (x - mean) / (spread + 1e-5).sqrt() * gain
+
+
 def encode(wrong, x, gains, in_weight, out_weight, up, down, H):
     B, T, C = x.shape
     D = C // H
@@ -83,7 +116,7 @@ def encode(wrong, x, gains, in_weight, out_weight, up, down, H):
         if ("no-norm-network" if which else "no-norm") in wrong:
             return x
         which = 1 - which if "gains-exchanged" in wrong else which
-        return F.layer_norm(x, (C,), gains[0 if "same-gain" in wrong else which])
+        return normal_of(wrong, x, gains[0 if "same-gain" in wrong else which])
 
     y = (x if late else norm(x, 0)) @ in_weight.T
     if wrong & {"mixed-heads", "mixed-cut"}:
@@ -129,20 +162,23 @@ def encode_cases(numbers):
 def classify(wrong, x, gain, weight, bias):
     def norm(x):
         used = torch.ones_like(gain) if "no-gain" in wrong else gain
-        if "all-tokens" in wrong and x.dim() > 2:
-            return F.layer_norm(x, x.shape[1:]) * used
-        return x if "no-norm" in wrong else F.layer_norm(x, x.shape[-1:], used)
+        return x if "no-norm" in wrong else normal_of(wrong, x, used)
 
     def read(x):
+        if "every-token" in wrong:
+            return x
+        if "first-picture" in wrong:
+            return x[0]
         if "last" in wrong:
             return x[:, -1]
         if "mean-all" in wrong:
             return x.mean(1)
         return x[:, 1:].mean(1) if "mean-patches" in wrong else x[:, 0]
 
-    logits = (norm(read(x)) if "norm-after" in wrong else read(norm(x))) @ weight.T
+    logits = norm(read(x)) if "norm-after" in wrong else read(norm(x))
+    logits = logits @ (weight if "transposed" in wrong else weight.T)
     if "no-bias" not in wrong:
-        logits = logits + bias
+        logits = logits + bias * (2 if "bias-twice" in wrong else 1)
     return logits.softmax(-1) if "softmax" in wrong else logits
 
 
@@ -153,13 +189,15 @@ def classify_cases(numbers):
 
     return [
         Case("three pictures", tuple(one(3, 5, 6, 4)), 2),
-        Case("two pictures, more classes", tuple(one(2, 10, 8, 7))),
+        Case("two pictures, more classes", tuple(one(2, 10, 8, 8))),
     ]
 
 
 def resize_positions(wrong, table, rows, columns, new_rows, new_columns):
     C = table.shape[1]
     token, rest = table[:1], table[1:]
+    if "last-for-class" in wrong:
+        rest, token = table[:-1], table[-1:]
     if "flat" in wrong:
         length = new_rows * new_columns
         rest = F.interpolate(rest.T[None], length, mode="linear")[0].T
@@ -178,6 +216,8 @@ def resize_positions(wrong, table, rows, columns, new_rows, new_columns):
         grid = F.interpolate(grid[None], (new_rows, new_columns), **how)[0]
         grid = grid.mT if "turned-back" in wrong else grid
         rest = grid.reshape(-1, C) if "row-mixed" in wrong else grid.flatten(1).T
+    if "class-averaged" in wrong:
+        token = rest.mean(0, keepdim=True)
     if "class-lost" in wrong:
         return rest
     return torch.cat([rest, token] if "class-last" in wrong else [token, rest])
@@ -191,6 +231,8 @@ def resize_positions_cases(numbers):
 
 
 def looked_at(wrong, weights, rows, columns, size):
+    if "divided-first" in wrong:
+        weights = weights / weights[..., 1:].sum(-1, keepdim=True)
     if "largest" in wrong:
         weights = weights.amax(1)
     else:
@@ -199,7 +241,9 @@ def looked_at(wrong, weights, rows, columns, size):
     kept = weights[..., :-1] if "own-kept" in wrong else weights[..., 1:]
     row = kept[:, 1:].mean(1) if "mean-rows" in wrong else kept[:, 0]
     row = kept.mean(1) if "all-rows" in wrong else row
-    if "by-largest" in wrong:
+    if "softmax" in wrong:
+        row = row.softmax(-1)
+    elif "by-largest" in wrong:
         row = row / row.amax(-1, keepdim=True)
     elif "all-pictures" in wrong:
         row = row / row.sum()
@@ -208,6 +252,8 @@ def looked_at(wrong, weights, rows, columns, size):
     if "turned" in wrong:
         rows, columns = columns, rows
     grid = row.reshape(-1, rows, columns)
+    if "by-column" in wrong:
+        grid = row.reshape(-1, columns, rows).mT
     if "tiled" in wrong:
         return grid.repeat(1, size, size)
     if "smooth" in wrong:
@@ -240,6 +286,15 @@ BEFORE = (
     "pieces of several squares: move it behind their rows and columns"
 )
 
+CHANNELS = "the channels are reduced to one; a patch holds the numbers of all"
+NORM = {
+    "all-tokens": "one norm is taken over all tokens of a picture; each token has its own, over the "
+    "last axis",
+    "rms": "the mean is not subtracted in the norm: this is an RMS norm; here it is a layer norm",
+    "unbiased": "the variance in the norm is divided by C − 1; in a layer norm it is by C",
+    "gain-added": "the gain is added to the normalised numbers; it multiplies them",
+}
+
 QUESTIONS = {
     "patches": Question(
         patches,
@@ -253,6 +308,12 @@ QUESTIONS = {
             "turned": "each patch is turned over: inside it columns come before rows",
             "channels-apart": "each channel is cut by itself; a patch holds all channels",
             "channels-before": BEFORE,
+            "overlapping": "the squares overlap: each begins one pixel further, not a whole square",
+            "size-for-number": "the size of a square and the number of squares are exchanged where rows and "
+            "columns are cut, so pixels that lie far apart come together",
+            "first-channel": CHANNELS,
+            "grey": CHANNELS,
+            "square": "the picture is taken to be square; its rows and columns need not be as many",
         },
     ),
     "embed": Question(
@@ -274,6 +335,11 @@ QUESTIONS = {
             "token-without": "the class token gets no position; the first row of the table is its",
             "shifted": "the positions were added before the class token was put in front: the "
             "first patch has the row of the class token",
+            "rolled": "the positions are moved by one: the class token has the last row of the table; "
+            "its own is the first",
+            "multiplied": "the positions are multiplied; add them",
+            "own-token": "zeros stand in front; `token` belongs there",
+            "one-token": "only the first picture gets the class token; every picture has it in front",
             "token-last": "the class token stands behind the patches; it belongs in front",
         },
         banned=("conv2d", "Conv2d"),
@@ -310,6 +376,7 @@ QUESTIONS = {
             "same-gain": "the second norm has the gain of the first; its own is the second row",
             "gains-exchanged": "the two norms have each other's gain: the first row is the first "
             "norm's",
+            **NORM,
             "beside": "the network reads what came into the block; it should read what the "
             "attention has made of it",
             "relu": "the network uses ReLU; here it is GELU",
@@ -326,8 +393,13 @@ QUESTIONS = {
             "mean-all": "read from the mean over all tokens, class token included",
             "last": "read from the last token",
             "no-norm": "the tokens are not normalised",
-            "all-tokens": "one norm is taken over all tokens of a picture; each token has its own, "
-            "over the last axis",
+            **NORM,
+            "batch-norm": "mean and variance are taken over the pictures; each token has its own, over "
+            "the last axis",
+            "every-token": "all tokens have logits here; each picture has one row of them",
+            "first-picture": "only the first picture is read; each picture has its row of logits",
+            "transposed": "`weight` is used the wrong way round: apply it as x @ weight.T",
+            "bias-twice": "the bias is added twice",
             "no-gain": "the gain of the norm is not used",
             "norm-after": "normalised after the mean; each token is normalised before",
             "no-bias": "the bias is not added",
@@ -354,6 +426,8 @@ QUESTIONS = {
             "neighbours, bilinearly",
             "bicubic": "interpolated bicubically; here it is bilinear",
             "class-last": "the row of the class token stands at the end; it stays in front",
+            "last-for-class": "the last row is taken for that of the class token; it is the first",
+            "class-averaged": "the row of the class token is replaced by a mean; it stays as it is",
             "class-lost": "the row of the class token is lost",
         },
     ),
@@ -371,11 +445,14 @@ QUESTIONS = {
             "one-head": "only the first head is used; average over the heads",
             "largest": "the largest of the heads is taken; average over them",
             "not-divided": "the weights of the patches do not sum to 1: divide by their sum",
+            "divided-first": "each head is divided by its own sum before the average; average first",
+            "softmax": "a softmax is taken of the weights; divide them by their sum",
             "by-largest": "divided by the largest weight; divide by their sum",
             "all-pictures": "divided by the sum over all pictures; the patches of each sum to 1",
             "each-pixel": "the pixels of a map sum to 1; the weights of the patches should, before "
             "they are enlarged",
             "turned": "rows and columns exchanged when the grid was laid out",
+            "by-column": "the weights were laid out column by column; they come row by row",
             "tiled": "the whole map is repeated; each number belongs beside itself, size times",
             "smooth": "interpolated between patches; each pixel gets the number of its patch",
         },

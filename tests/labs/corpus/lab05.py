@@ -255,6 +255,7 @@ CHANGES = {
         "rolled": ("ids[places + 1]", "ids[places].roll(-1, 1)"),
         "places": ("ids[places], ids[places + 1]", "places, places + 1"),
         "last-only": ("return x, y", "return x, y[:, -1:]"),
+        "last-alone": ("return x, y", "return x, ids[starts + length]"),
         "exchanged": ("x, y = ids", "y, x = ids"),
         "starts-ignored": (
             "starts[:, None]",
@@ -294,6 +295,7 @@ CHANGES = {
         "mixed-heads": ("(B, T, H, C // H).transpose(1, 2)", "(B, H, T, C // H)"),
         "merged-mixed": ("return a.transpose(1, 2)", "return a"),
         "no-output": ("y @ out_weight.T", "y"),
+        "averaged": ("out_weight.T, w", "out_weight.T, w.mean(1)"),
         "untransposed": ("out_weight.T", "out_weight"),
     },
     "decoder_block": {
@@ -309,6 +311,14 @@ CHANGES = {
             "x = norm(x, gains[0])\n"
             "    y = norm(x + look(x, in_weight, out_weight, H)[0], gains[1])\n"
             "    return y + F.gelu(y @ up.T)",
+        ),
+        "attention-normed": ("y = x + ", "y = norm(x, gains[0]) + "),
+        "mlp-normed": ("return y + ", "return norm(y, gains[1]) + "),
+        "mlp-first": (
+            "y = x + look(norm(x, gains[0]), in_weight, out_weight, H)[0]\n"
+            "    return y + F.gelu(norm(y, gains[1]) @ up.T) @ down.T",
+            "y = x + F.gelu(norm(x, gains[1]) @ up.T) @ down.T\n"
+            "    return y + look(norm(y, gains[0]), in_weight, out_weight, H)[0]",
         ),
         "attention-alone": ("y = x + ", "y = "),
         "mlp-alone": ("return y + ", "return "),
@@ -337,6 +347,16 @@ CHANGES = {
         "rolled-again": ("    log_p", "    targets = targets.roll(-1, 1)\n    log_p"),
         "positions": ("log_softmax(-1)", "log_softmax(1)"),
         "probability": ("-log_p", "log_p.exp()"),
+        "other-probability": ("-log_p.gather", "1 - log_p.exp().gather"),
+        "entropy": (
+            "-log_p.gather(-1, targets[..., None])[..., 0]",
+            "-(log_p.exp() * log_p).sum(-1)",
+        ),
+        "likeliest": ("-log_p.gather(-1, targets[..., None])[..., 0]", "-log_p.amax(-1)"),
+        **{
+            f"bounded-{n}": ("log_softmax(-1)", f"softmax(-1).clamp_min(1e-{n}).log()")
+            for n in (5, 6, 7, 8, 9, 10, 12, 15, 20)
+        },
         "overflow": (
             "logits.log_softmax(-1)",
             "logits - logits.exp().sum(-1, keepdim=True).log()",
@@ -356,6 +376,10 @@ CHANGES = {
         "no-cut": ("share < p", "share < 1"),
         "ascending": ("descending=True", "descending=False"),
         "each": ("share.cumsum(-1) - share < p", "share >= p"),
+        "each-rest": (
+            "share.cumsum(-1) - share < p",
+            "share >= 1 - p\n    keep[:, 0] = True",
+        ),
         "not-shared": (
             "z.masked_fill(~here, -math.inf).softmax(-1)",
             "z.softmax(-1) * here",
@@ -380,6 +404,16 @@ CHANGES = {
         "border": ("<= luck", "< luck"),
         "one-early": ("keepdim=True)", "keepdim=True) - 1"),
         "one-late": ("keepdim=True)", "keepdim=True) + 1"),
+        "one-late-last": (
+            "keepdim=True)",
+            "keepdim=True) + 1\n    new = new.clamp(max=chances.shape[1] - 1)",
+        ),
+        "batch-sums": ("cumsum(1)", "cumsum(0)"),
+        "batch-sums-last": (
+            "(chances.cumsum(1) <= luck[:, None]).sum(1, keepdim=True)",
+            "(chances.cumsum(0) <= luck[:, None]).sum(1, True).clamp(max=chances.shape[1] - 1)",
+        ),
+        "first-dropped": ("[tokens, new]", "[tokens[:, 1:], new]"),
         "not-summed": (
             "(chances.cumsum(1) <= luck[:, None]).sum(1, ",
             "(chances > luck[:, None]).int().argmax(1, ",

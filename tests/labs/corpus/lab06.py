@@ -256,6 +256,27 @@ CHANGES = {
             "0, 1, 2, 4, 3, 5)\n    return x.reshape(B, -1, size * size)",
         ),
         "channels-before": ("2, 4, 1,", "1, 2, 4,"),
+        "overlapping": (
+            "x = images.reshape(B, c, R // size, size, K // size, size)\n"
+            "    x = x.permute(0, 2, 4, 1, 3, 5)",
+            "x = F.unfold(images, size).mT",
+        ),
+        "size-for-number": (
+            "R // size, size, K // size, size)\n    x = x.permute(0, 2, 4, 1, 3, 5)",
+            "size, R // size, size, K // size)\n    x = x.permute(0, 3, 5, 1, 2, 4)",
+        ),
+        "first-channel": (
+            "B, c, R, K = images.shape",
+            "B, c, R, K = (images := images[:, :1]).shape",
+        ),
+        "grey": (
+            "B, c, R, K = images.shape",
+            "B, c, R, K = (images := images.mean(1, True)).shape",
+        ),
+        "square": (
+            "B, c, R, K = images.shape",
+            "B, c, R, K = (images := images[..., : images.shape[2]]).shape",
+        ),
     },
     "embed": {
         "reshape": (
@@ -284,6 +305,13 @@ CHANGES = {
         "no-positions": (" + positions", ""),
         "token-without": ("x = torch.cat", "x = x + positions[1:]\n    x = torch.cat"),
         "shifted": ("x = torch.cat", "x = x + positions[:-1]\n    x = torch.cat"),
+        "rolled": ("x + positions", "x + positions.roll(1, 0)"),
+        "multiplied": ("x + positions", "x * positions"),
+        "own-token": ("[token.expand", "[0 * token.expand"),
+        "one-token": (
+            "token.expand(len(x), 1, C)",
+            "token * (torch.arange(len(x)) == 0)[:, None, None]",
+        ),
         "token-last": ("[token.expand(len(x), 1, C), x]", "[x, token.expand(len(x), 1, C)]"),
     },
     "encode": {
@@ -316,6 +344,10 @@ CHANGES = {
             "    y = F.layer_norm(x",
             "    gains = gains.flip(0)\n    y = F.layer_norm(x",
         ),
+        "all-tokens": ("(C,), ", "(T, C)) * ("),
+        "rms": ("F.layer_norm(", "F.rms_norm("),
+        "unbiased": ("F.layer_norm(", "_own("),
+        "gain-added": ("(C,), gains", "(C,), bias=gains"),
         "beside": ("F.layer_norm(z", "F.layer_norm(x"),
         "relu": ("F.gelu", "F.relu"),
     },
@@ -331,6 +363,20 @@ CHANGES = {
         ),
         "no-bias": (" + bias", ""),
         "softmax": ("return logits", "return torch.softmax(logits, -1)"),
+        "rms": ("F.layer_norm(", "F.rms_norm("),
+        "unbiased": (
+            "x = F.layer_norm(x, x.shape[-1:], gain)",
+            "x = (x - x.mean(-1, True)) / x.std(-1, keepdim=True) * gain",
+        ),
+        "gain-added": ("x.shape[-1:], gain)", "x.shape[-1:], bias=gain)"),
+        "batch-norm": (
+            "x = F.layer_norm(x, x.shape[-1:], gain)",
+            "x = (x - x.mean(0)) / (x.var(0, False) + 1e-5).sqrt() * gain",
+        ),
+        "every-token": ("x = x[:, 0]", "pass"),
+        "first-picture": ("x[:, 0]", "x[0]"),
+        "transposed": ("weight.T", "weight"),
+        "bias-twice": (" + bias", " + bias + bias"),
     },
     "resize_positions": {
         "turned": ("reshape(rows, columns, C)", "reshape(columns, rows, C)"),
@@ -345,6 +391,8 @@ CHANGES = {
         "nearest": ('mode="bilinear", align_corners=False', 'mode="nearest"'),
         "bicubic": ("bilinear", "bicubic"),
         "class-last": ("[table[:1], rest]", "[rest, table[:1]]"),
+        "last-for-class": ("table[1:].reshape", "(table := table.roll(1, 0))[1:].reshape"),
+        "class-averaged": ("[table[:1], rest]", "[rest.mean(0)[None], rest]"),
         "class-lost": ("torch.cat([table[:1], rest])", "rest"),
     },
     "looked_at": {
@@ -356,6 +404,12 @@ CHANGES = {
         "one-head": ("weights.mean(1)", "weights[:, 0]"),
         "largest": ("weights.mean(1)", "weights.max(1).values"),
         "not-divided": (" / row.sum(-1, keepdim=True)", ""),
+        "divided-first": (
+            "weights.mean(1)",
+            "(weights / weights[..., 1:].sum(-1, keepdim=True)).mean(1)",
+        ),
+        "softmax": ("row / row.sum(-1, keepdim=True)", "row.softmax(-1)"),
+        "by-column": ("row.reshape(-1, rows, columns)", "row.reshape(-1, columns, rows).mT"),
         "by-largest": ("row.sum(-1, keepdim=True)", "row.amax(-1, keepdim=True)"),
         "all-pictures": ("row.sum(-1, keepdim=True)", "row.sum()"),
         "turned": ("grid = row", "rows, columns = columns, rows; grid = row"),
@@ -434,6 +488,12 @@ REPAIRED = {
     ("embed", "token-without"): ("return x + positions", "return x"),
     ("embed", "shifted"): ("return x + positions", "return x"),
     ("embed", "bias-on-token"): ("return x + positions", "return x + bias + positions"),
+    ("encode", "unbiased"): (
+        "def encode(",
+        "def _own(x, _, gain):\n"
+        "    return (x - x.mean(-1, True)) / x.std(-1, keepdim=True) * gain\n\n\n"
+        "def encode(",
+    ),
     ("encode", "mixed-heads"): ("(w @ v).transpose(1, 2)", "(w @ v)"),
     ("encode", "post-norm"): (
         "z = x + a\n    y = F.layer_norm(z, (C,), gains[1])\n"
