@@ -179,8 +179,8 @@ def by_example(model: Any, dice: torch.Generator) -> tuple[Tensor, float]:
     """The loss of as many right sums, each with the end of its line, and how many tokens fit."""
     end, made = base().tokens("\n"), []
     for pair in drawn(dice, QUESTIONS * GROUP):
-        question, answer = row(OWN, pair)
-        made.append((len(question), torch.tensor([*question, *answer, *end])))
+        question, told = row(OWN, pair)
+        made.append((len(question), torch.tensor([*question, *told, *end])))
     tokens = pad_sequence([text for _, text in made], batch_first=True)
     place = torch.arange(tokens.shape[1])
     first = torch.tensor([n for n, _ in made])[:, None]
