@@ -13,6 +13,7 @@ from bookkit.explore.alignment import Alignment
 from bookkit.explore.block import BlockWalk
 from bookkit.explore.by_hand import AttentionByHand
 from bookkit.explore.clinic import Clinic
+from bookkit.explore.clocks import Clocks
 from bookkit.explore.colours import ColourRefinement
 from bookkit.explore.cost import Cost
 from bookkit.explore.decay import Decay
@@ -28,7 +29,6 @@ from bookkit.explore.memory import MatrixMemory
 from bookkit.explore.next_token import NextToken
 from bookkit.explore.patches import PatchRows
 from bookkit.explore.planner import Planner
-from bookkit.explore.rope import Rope
 from bookkit.explore.router import RouterLoads
 from bookkit.explore.sampling import Sampling
 from bookkit.explore.scaling import ScalingFit
@@ -51,6 +51,7 @@ MAKERS = {
     "lookup": lookup,
     "low-rank": LowRankChange,
     "clinic": Clinic,
+    "clocks": Clocks,
     "colours": ColourRefinement,
     "draft-check": DraftCheck,
     "cost": Cost,
@@ -65,7 +66,6 @@ MAKERS = {
     "memory": MatrixMemory,
     "patches": PatchRows,
     "planner": Planner,
-    "rope": Rope,
     "router": RouterLoads,
     "sampling": Sampling,
     "scaling": ScalingFit,

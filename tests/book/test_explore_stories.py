@@ -12,16 +12,21 @@ from attnbook.attention import scaled_dot_scores
 from attnbook.block import Block, PostNorm, PreNorm
 from attnbook.data import graphs
 from attnbook.efficient import flash, sparse
+from attnbook.inside.circuits import attentions
 from attnbook.inside.watch import watch, without_heads
 from attnbook.losses import parameters
 from attnbook.models.gpt2 import gpt2
 from attnbook.models.llama import llama
 from attnbook.models.mixtral import mixtral
 from attnbook.norms import LayerNorm
+from attnbook.positions import frequencies
+from attnbook.shipped.language import load
+from bookkit.explore import clocks
 from bookkit.explore.alignment import RUNS, Alignment, per_cent, written
 from bookkit.explore.block import BlockWalk, parts
 from bookkit.explore.by_hand import AttentionByHand
 from bookkit.explore.clinic import INSTRUMENTS, PATIENTS, Clinic, height, short
+from bookkit.explore.clocks import Clocks
 from bookkit.explore.colours import PAIRS, ColourRefinement, adjacency
 from bookkit.explore.colours import tokens as told
 from bookkit.explore.cost import MODELS, Cost, Model
@@ -32,7 +37,6 @@ from bookkit.explore.masks import MaskPainter
 from bookkit.explore.memory import MatrixMemory
 from bookkit.explore.next_token import NextToken
 from bookkit.explore.patches import PatchRows
-from bookkit.explore.rope import Rope
 from bookkit.explore.router import SEEDS, RouterLoads, within
 from bookkit.explore.sampling import Sampling, drawn
 from bookkit.explore.tiles import Tiles
@@ -667,36 +671,62 @@ class TestSampling:
             Sampling(tau=9.0)
 
 
-class TestRope:
-    thing = Rope()
+class TestClocks:
+    thing = Clocks()
 
-    def test_moving_both_places_together_changes_nothing(self):
-        for shift in range(0, 61, 5):
-            now = result(self.thing, shift=shift)
-            assert now["shifted"] == pytest.approx(now["score"], abs=1e-5)
-        assert result(self.thing)["angle"] == pytest.approx(2)
+    @pytest.mark.parametrize("head", clocks.HEADS)
+    def test_the_arrows_reach_as_high_as_the_score_of_the_model_itself(self, head):
+        book = load("book-lm")
+        layer, number = clocks.HEADS[head]
+        part = attentions(book.model)[layer]
+        given = []
+        hook = part.project.register_forward_hook(lambda *seen: given.append(seen[2]))
+        tokens = book.encode(clocks.LINE)
+        with torch.no_grad():
+            book.model(tokens)
+            hook.remove()
+            q, k = part.rotated(*given[0][:2], None, False, None)
+            scores = part.score(q, k.repeat_interleave(2, 1))[0, number, -1]
+        assert [book.decode(token) for token in tokens[0].split(1)] == self.thing.fixed()["words"]
+        for key, score in enumerate(scores.tolist()):
+            now = result(self.thing, head=head, key=key, distance=len(scores) - 1 - key)
+            assert now["score"] == pytest.approx(score, abs=1e-3)
+            assert sum(now["parts"]) == pytest.approx(now["score"])
+        assert now["weights"] == pytest.approx(scores.softmax(-1).tolist(), abs=1e-3)
 
-    def test_the_score_oscillates_and_does_not_just_fall(self):
-        now = result(self.thing)
-        assert now["turns"] > 10
-        assert max(now["curve"][63 + 20 :]) > min(now["curve"][63:83])
+    def test_the_curve_passes_through_the_arrows_tip_at_each_distance(self):
+        for distance in (0, 1, 100, 511):
+            now = result(self.thing, distance=distance)
+            assert now["curve"][distance] == pytest.approx(now["score"])
 
-    def test_slow_pairs_never_come_round_within_the_trained_length(self):
-        said = [Rope(pair=pair).sentence() for pair in (1, 2, 3, 4)]
-        assert "comes round" in said[0] and "meets 0.5 % of the circle" in said[3]
+    def test_the_token_before_is_found_by_fast_and_middle_pairs_a_repetition_by_slow_ones(self):
+        shares = self.thing.fixed()["shares"]
+        fast, middle, both, slow, *_, whole = shares["previous"]["trained"]["near"]
+        assert max(fast, middle) < 0.4 * whole and both > 0.9 * whole and slow < 0.05
+        fast, middle, both, slow, *_, whole = shares["repeat"]["trained"]["near"]
+        assert slow > 0.9 * whole and both < 0.1
 
-    def test_vectors_of_zeros_have_the_score_0_and_with_base_1_all_pairs_are_alike(self):
-        assert result(self.thing, q=[0.0] * 8)["score"] == 0
-        angles = [result(self.thing, base=1, pair=pair)["angle"] for pair in (1, 2, 3, 4)]
-        assert angles == pytest.approx([2] * 4)
+    def test_beyond_the_trained_length_far_looks_near_until_the_frequencies_are_lower(self):
+        far = {name: kind["far"] for name, kind in self.thing.fixed()["shares"]["previous"].items()}
+        (found, beyond), (half, _), (base, _) = far["trained"], far["half"], far["base"]
+        assert beyond > 0.25 > 0.1 > max(far["half"][1], far["base"][1])
+        assert half < found < base
+        peaks = {name: result(self.thing, speeds=name)["curve"] for name in far}
+        tops = {name: max(range(512), key=curve.__getitem__) for name, curve in peaks.items()}
+        assert tops == {"trained": 1, "half": 2, "base": 1}
+        assert max(peaks["trained"][256:]) > max(peaks["half"][256:]) + 2
 
-    def test_bad_input_is_named(self):
-        with pytest.raises(ValueError, match=r"q is \(8,\), from −2 to 2; its shape is \(6,\)"):
-            Rope(torch.zeros(6))
-        with pytest.raises(ValueError, match="places are 0 to 63, shift 0 to 60; got 64, 3, 4"):
-            Rope(t=64)
-        with pytest.raises(ValueError, match=r"pair is 1 to 4, base one of .*; got 5 and 10000"):
-            Rope(pair=5)
+    def test_what_is_stored_is_what_the_model_does(self):
+        book = load("book-lm")
+        q, k = clocks.caught(book, "previous", book.encode(clocks.LINE))
+        kept = clocks.unpacked(clocks.numbers()["heads"]["previous"])
+        assert torch.allclose(kept, torch.cat((q[0, -1:], k[0])).double(), atol=2e-4)
+        tokens, back = clocks.texts("repeat", False, book)
+        q, k = clocks.caught(book, "repeat", tokens)
+        for bits, share in enumerate(clocks.numbers()["shares"]["repeat"]["trained"]["near"], 1):
+            w = clocks.weights(q, k, frequencies(64), clocks.kept(bits))
+            found = w.diagonal(-back, dim1=1, dim2=2)[:, 1:].mean().item()
+            assert found == pytest.approx(share, abs=2e-3)
 
 
 class TestCost:
