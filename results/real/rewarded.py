@@ -54,7 +54,7 @@ STUDY = Study(
     "coin's is as large",
 )
 UPDATES, QUESTIONS, GROUP, NEW = 32, 8, 8, 4
-KS = (1, 4, 16, 64)
+KS = (1, 4, 16, 64, 256)
 CHOOSE, REPORT, OTHER, SHOTS = 60, 120, 60, 8
 SIGNS: dict[str, Callable[[int, int], int]] = {
     "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b
@@ -221,6 +221,30 @@ def pass_at(p: Sequence[float], k: int) -> float:
     return sum(1 - (1 - x) ** k for x in p) / len(p)
 
 
+def at_k(found: dict[str, Any]) -> dict[str, Any]:
+    """pass@k of each run, and how much higher it is than before: the mean over seeds, paired by
+    question."""
+    before = found["before"][OWN]["p"]
+    shown = {"before": [before], "eight examples": [found["eight examples"]["p"]]}
+    shown |= {way: [run[OWN]["p"] for run in runs] for way, runs in found["after"].items()}
+    made: dict[str, Any] = {"pass@k": {}, "difference": {}}
+    for name, runs in shown.items():
+        made["pass@k"][name] = {k: [round(pass_at(p, k), 4) for p in runs] for k in KS}
+        if name != "before":
+            made["difference"][name] = {
+                k: difference(
+                    [
+                        sum(1 - (1 - x) ** k for x in each) / len(each)
+                        for each in zip(*runs, strict=True)
+                    ],
+                    [1 - (1 - x) ** k for x in before],
+                    paired=True,
+                ).as_dict()
+                for k in KS
+            }
+    return made
+
+
 def read(model: Any) -> list[str]:
     """What the model says, greedily, to the first ten questions that are reported."""
     rows = torch.tensor([row(OWN, pair)[0] for pair in part(OWN, "report")[:10]])
@@ -267,21 +291,7 @@ def main() -> None:
                 f"after/{way}/{n}", lambda: after(way, rate, n)
             )
         )
-    found["pass@k"], found["difference"] = {}, {}
-    start = found["before"][OWN]["p"]
-    shown = {"before": [start], "eight examples": [found["eight examples"]["p"]]}
-    for name, each in (
-        shown | {w: [r[OWN]["p"] for r in rs] for w, rs in found["after"].items()}
-    ).items():
-        found["pass@k"][name] = {k: [round(pass_at(p, k), 4) for p in each] for k in KS}
-        if name != "before":
-            mean = [sum(column) / len(each) for column in zip(*each, strict=True)]
-            found["difference"][name] = {
-                k: difference(
-                    [1 - (1 - x) ** k for x in mean], [1 - (1 - x) ** k for x in start], paired=True
-                ).as_dict()
-                for k in KS
-            }
+    found |= at_k(found)
     found["read"] = [asked(OWN, pair) for pair in part(OWN, "report")[:10]]
     finish(STUDY, said, runs, found)
 
