@@ -22,6 +22,8 @@ def rms_norm(wrong, x, gain, eps=1e-5):
         square = average(x.square(), tuple(range(x.dim())), keepdim=True)
     if wrong & {"variance", "spread"}:
         square = x.var(axis, keepdim=True, correction=int("spread" in wrong))
+    if "one-fewer" in wrong:
+        square = x.square().sum(axis, keepdim=True) / (x.shape[axis] - 1)
     if "mean-first" in wrong:
         square = x.mean(axis, keepdim=True).square()
     if "no-square" in wrong:
@@ -40,6 +42,7 @@ def rms_norm(wrong, x, gain, eps=1e-5):
         return normed / gain
     if "gain-added" in wrong:
         return normed + gain
+    gain = 1 + gain if "gain-plus-one" in wrong else gain
     return normed if "no-gain" in wrong else normed * gain
 
 
@@ -58,6 +61,9 @@ ACTIVATIONS = {
     "gelu": F.gelu,
     "tanh": torch.tanh,
     "sign": lambda z: z * torch.sigmoid(-z),
+    "times-tanh": lambda z: z * torch.tanh(z),
+    "times-softmax": lambda z: z * torch.softmax(z, -1),
+    "softmax": lambda z: torch.softmax(z, -1),
     "no-activation": lambda z: z,
 }
 
@@ -107,6 +113,7 @@ def rotate(wrong, x, start=0, base=10_000.0):
     step = 1 if "half-frequencies" in wrong else 4 if "double-frequencies" in wrong else 2
     step = 0 if "one-speed" in wrong else -step if "rising" in wrong else step
     frequencies = base ** (-step * (torch.arange(D // 2) + ("pairs-from-one" in wrong)) / D)
+    start = start * T if "start-times-length" in wrong else start
     places = torch.arange(T) + (0 if "no-start" in wrong else start) + ("from-one" in wrong)
     places = torch.ones(T) if "no-position" in wrong else places
     places = torch.full((T,), start) if "start-only" in wrong else places
@@ -164,6 +171,7 @@ def cached(wrong, q, k, v, old_k, old_v):
     Tk = keys.shape[-2]
     scores = q @ (keys.reshape(B, H, D, Tk) if "reshaped" in wrong else keys.mT)
     scales = {"unscaled": 1, "full-width": D, "multiplied": D**-0.5, "wide-scale": (H * D) ** 0.5}
+    scales["by-length"] = math.sqrt(Tk)
     scores = scores / next((scales[one] for one in scales if one in wrong), math.sqrt(D))
     offset = 0 if "no-offset" in wrong else Tk - Tq
     offset += ("one-more" in wrong) - ("self-hidden" in wrong)
@@ -191,6 +199,8 @@ def cached(wrong, q, k, v, old_k, old_v):
     output = (weights * seen if late else weights) @ mixed
     if "exchanged" in wrong:
         keys, values = values, keys
+    if "old-only" in wrong:
+        return output, old_k, old_v
     return (output, k, v) if "new-only" in wrong else (output, keys, values)
 
 
@@ -214,6 +224,9 @@ def route(wrong, logits, active):
     active = active + ("one-more" in wrong) - ("one-fewer" in wrong)
     chosen = ranked.topk(active, -1).indices
     here = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, chosen, True)
+    here = logits >= logits[0, chosen[0, -1]] if "one-threshold" in wrong else here
+    if "sigmoid" in wrong:
+        return logits.sigmoid() * here
     if "ones" in wrong:
         return here.to(logits.dtype)
     if "equal" in wrong:
@@ -264,6 +277,9 @@ def mixture(wrong, x, weights, experts):
         weights = weights * (weights == weights.amax(-1, keepdim=True))
     if "equal" in wrong:
         weights = (weights > 0) / (weights > 0).sum(-1, keepdim=True)
+    if "tokens-averaged" in wrong:
+        weights = weights.mean(0, keepdim=True).expand_as(weights)
+    weights = weights.square() if "twice" in wrong else weights
     if "unweighted" in wrong:
         weights = (weights > 0).to(x.dtype)
     if "all-added" in wrong:
@@ -281,6 +297,7 @@ def mixture(wrong, x, weights, experts):
     mixed = (weights[..., None] * answers)[:, kept].sum(1)
     mixed = torch.zeros_like(x) if "zeros" in wrong else mixed
     mixed = mixed / E if "divided" in wrong else mixed
+    mixed = mixed.sum(0) if "tokens-added" in wrong else mixed
     return mixed + x if "residual" in wrong else mixed
 
 
@@ -320,8 +337,10 @@ QUESTIONS = {
             "multiplied": "multiplied by the root; divide by it",
             "gain-below": "divided by the gain; multiply by it (is a bracket missing?)",
             "gain-added": "the gain is added; multiply by it",
+            "gain-plus-one": "multiplied by 1 + gain; here it is the gain itself",
             "gain-first": "the gain comes before the norm; it comes after",
             "no-eps": "the argument `eps` is not used",
+            "one-fewer": "the squares are divided by C − 1; their mean divides by C",
         },
         banned=("rms_norm", "RMSNorm"),
         trained=("x", "gain"),
@@ -338,6 +357,11 @@ QUESTIONS = {
             "no-down": "the last matrix is missing",
             "gelu": "the gate is a GELU; it should be Swish",
             "tanh": "the gate is a tanh; it should be Swish",
+            "times-tanh": "z is multiplied by its tanh; Swish is z times its sigmoid",
+            "times-softmax": "z is multiplied by its softmax, which mixes the hidden units; Swish is "
+            "z times its sigmoid, each unit by itself",
+            "softmax": "the gate is a softmax over the hidden units; Swish is z times its sigmoid, "
+            "each unit by itself",
             "sign": "the exponential in the sigmoid has the wrong sign: 1 / (1 + e⁻ᶻ)",
             "no-up": "`up` is not used: what is opened is multiplied by nothing",
             "no-gate": "`gate` is not used",
@@ -359,6 +383,8 @@ QUESTIONS = {
             "neighbours": "neighbouring coordinates are paired; here i is paired with i + D/2",
             "backwards": "the rotation goes the other way round: check the signs of the sines",
             "no-start": "`start` is not used: the first position is always 0",
+            "start-times-length": "`start` is taken for the number of a piece, and multiplied by its "
+            "length; it is the position of the first row",
             "half-frequencies": "the frequencies fall too slowly: base to the power −2i/D",
             "added": "sine and cosine are added; they rotate",
             "base-fixed": "`base` is not used: it is 10000 in all cases",
@@ -399,6 +425,8 @@ QUESTIONS = {
             "no-offset": "the new queries are taken for the first positions; they are the last",
             "unscaled": "scores not divided by √D",
             "new-only": "only the new keys and values are returned; return all of them",
+            "old-only": "the old keys and values are returned, so that the cache never grows; return "
+            "all of them",
             "new-seen-only": "new tokens see only each other; they see the old keys, too",
             "old-seen-only": "new tokens see only the cache; they see themselves and the new ones "
             "before them, too",
@@ -414,6 +442,7 @@ QUESTIONS = {
             "late-mask": "weights are hidden after softmax, so rows do not sum to 1: hide scores",
             "full-width": "scores divided by D; they are divided by √D",
             "multiplied": "scores multiplied by √D; they are divided by it",
+            "by-length": "scores divided by the root of the number of keys, not by √D",
             "wide-scale": "scores divided by √(H·D), the width of all heads, not by √D, that of "
             "one",
             "reshaped": "the keys are brought into shape by reshape or view, which mixes their "
@@ -445,6 +474,9 @@ QUESTIONS = {
             "always-two": "`active` is not used: two experts are chosen always",
             "one-more": "an expert too many is chosen",
             "one-fewer": "an expert too few is chosen (is there a > for a ≥?)",
+            "one-threshold": "what the first token's experts need counts for all tokens; each has a "
+            "threshold of its own",
+            "sigmoid": "each weight is a sigmoid by itself; softmax shares the weight 1",
             "zeros": "all weights are 0: `scatter` returns a new tensor, `scatter_` fills the old one",
             "exponentials": "the exponentials are not divided by a sum",
             "ones": "the chosen experts have weight 1 each; softmax decides",
@@ -470,6 +502,10 @@ QUESTIONS = {
             "all-added": "the answers of all experts are added, without weights",
             "equal": "the chosen experts are averaged; each has its own weight",
             "divided": "the sum is divided by the number of experts (a mean for a sum?)",
+            "twice": "each weight is multiplied twice",
+            "tokens-averaged": "an expert has one weight, its mean over the tokens; it has one for "
+            "each token",
+            "tokens-added": "the answers to all tokens are added; each token keeps its own",
             "softmax-again": "softmax is taken of the weights; they are ready as they come",
             "last-only": "only the last expert's answer is left: add, do not overwrite",
             "first-only": "only the first expert's answer is there (is `return` inside the loop?)",

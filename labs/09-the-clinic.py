@@ -32,12 +32,18 @@ AHEAD = {"mask": 1, "mask-further": 2, "not-itself": -1}  # how far a position s
 def outputs(wrong, w, x):
     T = x.shape[1]
     h = w[0][x] + (w[1][:T].detach() if "places-fixed" in wrong else w[1][:T])
+    h = w[0][x] if "no-places" in wrong else h
     scores = (h @ w[2]) @ (h @ w[3]).mT
     scores = scores if "unscaled" in wrong else scores / math.sqrt(h.shape[-1])
     ahead = next((far for name, far in AHEAD.items() if name in wrong), 0)
     seen = torch.ones(T, T).tril(ahead) > 0
     seen = torch.ones(T, T) > 0 if "no-mask" in wrong else seen
-    scores = scores.masked_fill(~seen, -math.inf)
+    seen = seen.mT if "turned-round" in wrong else seen
+    seen = seen.triu(-1) if "window" in wrong else seen
+    if "first-itself" in wrong:
+        seen = torch.ones(T, T).tril(-1) > 0
+        seen[0, 0] = True
+    scores = scores.masked_fill(~seen, 0.0 if "zeroed" in wrong else -math.inf)
     weights = scores.softmax(-2 if "over-queries" in wrong else -1)
     mixed = weights @ (h @ w[4])
     return (mixed if "no-residual" in wrong else h + mixed) @ w[5]
@@ -58,6 +64,7 @@ def clipped(wrong, gradients):
     sizes = torch.stack([g.norm() for g in gradients])
     sizes = sizes if "apart" in wrong else sizes.norm().expand(len(sizes))
     bounds = torch.ones_like(sizes) if "unclipped" in wrong else sizes.clamp(min=1)
+    bounds = sizes if "always" in wrong else bounds
     return [g / size for g, size in zip(gradients, bounds, strict=True)]
 
 
@@ -65,8 +72,10 @@ def training(wrong, tokens, first, rate):
     w = [part.clone().requires_grad_() for part in first]
     piled, speed = [torch.zeros_like(part) for part in w], [torch.zeros_like(part) for part in w]
     losses = []
+    rate = 0.5 if "rate-fixed" in wrong else rate
     for n, batch in enumerate(tokens):
-        loss = batch_loss(wrong, w, tokens[0] if "one-batch" in wrong else batch)
+        batch = tokens[0] if "one-batch" in wrong else batch
+        loss = batch_loss(wrong, w, batch)
         gradients = torch.autograd.grad(loss, w, allow_unused=True, materialize_grads=True)
         if "piled" in wrong:
             gradients = piled = [a + b for a, b in zip(piled, gradients, strict=True)]
@@ -81,6 +90,7 @@ def training(wrong, tokens, first, rate):
         with torch.no_grad():
             for part, gradient in zip(w, gradients, strict=True):
                 part -= (-now if "uphill" in wrong else now) * gradient
+        loss = batch_loss(wrong, w, batch) if "loss-after" in wrong else loss
         losses.append(loss.item())
     return torch.tensor(losses)
 
@@ -89,7 +99,13 @@ def training_cases(numbers):
     def one(N, B, T):
         return whole(numbers, 0, 8, N, B, T + 1), normal(numbers, 6, 8, 8) * 0.6
 
-    return [Case("four sequences", (*one(10, 4, 6), 0.7), 2), Case("one", (*one(9, 1, 5), 0.3))]
+    tokens, first = one(6, 2, 5)
+    small = first.mul(30).round().div(100)  # its gradients are shorter than 1
+    return [
+        Case("four sequences", (*one(10, 4, 6), 0.7), 2),
+        Case("one", (*one(9, 1, 5), 0.3)),
+        Case("small first weights", (tokens, small, 0.4), robust=True),
+    ]
 
 
 QUESTIONS = {
@@ -102,6 +118,11 @@ QUESTIONS = {
             "mask": "a position sees the one after it: the mask is one off",
             "mask-further": "a position sees the two after it: the mask was moved the wrong way",
             "not-itself": "a position does not see itself, and the first one sees nothing",
+            "first-itself": "a position does not see itself; only the first one does",
+            "turned-round": "the mask is turned round: a position sees itself and those after it, "
+            "not those before",
+            "window": "a position sees itself and the one before it only; it sees all before it",
+            "zeroed": "hidden scores are set to 0, and e⁰ is 1; set them to −∞",
             "two-on": "a position is compared with the token after the next; its target is the next one",
             "target": "a position is compared with its own token, not with the next one",
             "piled": "gradients of earlier batches are not forgotten",
@@ -112,10 +133,14 @@ QUESTIONS = {
             "momentum": "steps have momentum; in your copy they have none",
             "no-mask": "positions see those after them: the mask is missing",
             "unscaled": "scores are not divided by the root of the width",
+            "no-places": "the vectors of the positions are not added",
             "places-fixed": "the vectors of the positions are not trained",
             "no-residual": "what attention returns replaces its input; it is added to it",
             "summed": "losses are summed over positions and sequences; their mean is needed",
             "unclipped": "gradients are not clipped",
+            "always": "gradients are divided by their norm always; only where it is above 1",
+            "rate-fixed": "the argument `rate` is not used: the rate is 0.5",
+            "loss-after": "a batch's loss is noted after the step, not before it",
             "one-batch": "all steps read the first batch",
             "uphill": "the step goes up the gradient",
         },

@@ -11,21 +11,34 @@ from attnlabs.question import Case, Option, Question
 
 
 def head_scores(wrong, weights):
-    L = weights.shape[-1] // 2
+    L = 18 if "length-fixed" in wrong else weights.shape[-1] // 2
     maps = weights.sum(1) if "summed" in wrong else weights.mean(1)
     maps = weights[:, 0] if "one-row" in wrong else maps
+    maps = weights.mean(2) if "heads-averaged" in wrong else maps
     maps = maps.mT if "keys" in wrong else maps
+    if "length-fixed" in wrong:  # no query is left
+        return maps.new_full((2, *maps.shape[:2]), torch.nan)
     t = torch.arange(L, 2 * L)
+    t = torch.arange(L + 1, 2 * L) if "one-late" in wrong else t
+    t = torch.tensor([2 * L - 1]) if "last-query" in wrong else t
     t = torch.arange(L - 1, 2 * L) if "one-more" in wrong else t
     t = torch.arange(1, L) if "first-copy" in wrong else t
     t = torch.arange(1, L + 1) if "one-early" in wrong else t
     before = maps[..., t, t - 1].mean(-1)
     if "all-queries" in wrong:
         before = maps.diagonal(-1, -2, -1).mean(-1)
-    back = {"same-token": L, "two-on": L - 2}
+    back = {"same-token": L, "two-on": L - 2, "one-back": L + 1}
     back = next((far for name, far in back.items() if name in wrong), L - 1)
-    after = torch.arange(max(back, L), 2 * L)
+    after = torch.arange(L, 2 * L)
+    after = after[1:] if "one-late" in wrong else after[-1:] if "last-query" in wrong else after
     follows = maps[..., after, after - back].mean(-1)
+    if "largest" in wrong:
+        places = [(t, t - 1), (after, after - back)]
+        before, follows = (weights[..., a, b].amax(-1).mean(1) for a, b in places)
+    if "block" in wrong:
+        before, follows = (
+            maps[..., L:, first : first + L].mean((-2, -1)) for first in (L - 1, max(L - back, 0))
+        )
     if "queries-summed" in wrong:
         before, follows = before * L, follows * L
     if "by-length" in wrong:
@@ -48,18 +61,28 @@ def mean_ablated(wrong, heads, other, chosen):
     source = heads if "own-rows" in wrong else other
     mean = source.mean((1, 3), keepdim=True)  # (N, 1, H, 1, D)
     mean = source.mean(1, keepdim=True) if "by-place" in wrong else mean
+    mean = source.mean(3, keepdim=True) if "by-row" in wrong else mean
+    mean = source[:, :, :, -1:].mean(1, keepdim=True) if "mean-of-last" in wrong else mean
+    if "median" in wrong:
+        mean = source.transpose(1, 2).flatten(2, 3).median(2).values[:, None, :, None]
     mean = source[:, :1].mean(3, keepdim=True) if "one-row" in wrong else mean
     mean = mean.mean(-1, keepdim=True) if "one-number" in wrong else mean
     mean = mean.mean(2, keepdim=True) if "across-heads" in wrong else mean
     mean = torch.zeros_like(mean) if "zeros" in wrong else mean
     lost = torch.zeros(heads.shape[0], 1, heads.shape[2], 1, 1, dtype=torch.bool)
-    for layer, head in chosen.tolist():
+    pairs = chosen[:1] if "first-only" in wrong else chosen[-1:] if "last-only" in wrong else chosen
+    pairs = torch.cartesian_prod(*pairs.T) if "grid" in wrong else pairs
+    for layer, head in pairs.tolist():
         if "pair-exchanged" in wrong:
             layer, head = head, layer
         where = slice(None) if "all-layers" in wrong else layer
         which = slice(None) if "whole-layer" in wrong else head
         lost[where, :, which] = True
     lost = ~lost if "others" in wrong else lost
+    if "last-place" in wrong:
+        lost = lost & (torch.arange(heads.shape[3])[:, None] == heads.shape[3] - 1)
+    if "chosen-alone" in wrong:
+        return torch.where(lost, mean, heads)[chosen[:, 0], :, chosen[:, 1]]
     if "first-row-lost" in wrong:
         return torch.cat([torch.where(lost, mean, heads)[:, :1], heads[:, 1:]], 1)
     if "taken-away" in wrong:
@@ -72,7 +95,7 @@ def ablation_cases(numbers):
         return normal(numbers, *shape), normal(numbers, *shape) + 1, torch.tensor(chosen)
 
     return [
-        Case("two heads", one([[0, 1], [2, 1]], 3, 2, 3, 4, 2), 2),
+        Case("two heads", one([[0, 1], [2, 0]], 3, 2, 3, 4, 2), 2),
         Case("one head", one([[2, 0]], 3, 2, 4, 3, 3)),
     ]
 
@@ -81,7 +104,14 @@ def linear_probe(wrong, x, labels, K, new, ridge):
     K = int(labels.max()) + 1 if "last-unseen" in wrong else K
     table = F.one_hot(labels.long(), K).to(x.dtype)
     table = 2 * table - 1 if "signs" in wrong else table
+    table = labels[:, None].to(x.dtype).expand(-1, K) if "labels-as-numbers" in wrong else table
+    if "standardised" in wrong:
+        x, new = x / x.std(0), new / x.std(0)
     centre, level = x.mean(0), table.mean(0)
+    if "columns" in wrong:
+        centre, level = x.mean(1, keepdim=True), table.mean(1, keepdim=True)
+    if "not-centred" in wrong:
+        centre = 0 * centre
     if "no-constant" in wrong:
         centre, level = 0 * centre, 0 * level
     if "shrunk-constant" in wrong:  # a column of ones that the ridge holds as well
@@ -90,10 +120,15 @@ def linear_probe(wrong, x, labels, K, new, ridge):
     ridge = 0.0 if "no-ridge" in wrong else ridge
     ridge = ridge * len(x) if "times-rows" in wrong else ridge
     ridge = ridge**2 if "squared" in wrong else ridge
+    ridge = 1.0 if "ridge-fixed" in wrong else ridge
+    new = x if "learned-rows" in wrong else new
     moved = x - centre
     held = torch.ones(2 * x.shape[1:]) if "every-entry" in wrong else torch.eye(x.shape[1])
     slopes = torch.linalg.solve(moved.T @ moved + ridge * held, moved.T @ (table - level))
+    if "columns" in wrong:
+        centre, level = new.mean(1, keepdim=True), level.mean()
     away = new - (new.mean(0) if "own-centre" in wrong else centre)
+    away = new if "new-not-centred" in wrong else away
     found = away @ slopes + (0 * level if "no-level" in wrong else level)
     found = found.argmax(-1) if "best-label" in wrong else found
     return found.softmax(-1) if "softmax" in wrong else found
@@ -132,6 +167,15 @@ QUESTIONS = {
             "exchanged": "“before” comes first, then “follows”",
             "all-queries": "“before” is a mean over all queries; only those of the second copy count",
             "same-token": "“follows” is the weight on the same token's first place; what followed it stands one further on",
+            "one-back": "“follows” is the weight on the token before the same token's first place, "
+            "t−L−1; what followed it stands at t−L+1",
+            "one-late": "the first query of the second copy, t = L, is left out",
+            "last-query": "only the last query counts; all L of the second copy do",
+            "largest": "the largest weight among the queries is taken; their mean is needed",
+            "block": "the mean runs over a block of keys for each query; each query has one key: "
+            "`maps[..., t, t - 1]`, with two rows of numbers and no slices",
+            "heads-averaged": "the mean runs over the heads, and the rows are left; axis 1 has the rows",
+            "length-fixed": "no query is left: L is half the length of these rows, whatever it is",
             "two-on": "“follows” is the weight two places behind the same token, not one",
             "keys": "queries and keys are exchanged: row t of a map has the weights of query t",
             "summed": "the rows of the batch are added up; their mean is needed",
@@ -155,6 +199,14 @@ QUESTIONS = {
             "zeros": "there are zeros in place of the mean",
             "own-rows": "the mean is taken over the run itself, not over the other one",
             "by-place": "each position has a mean of its own; it is one for all rows and positions",
+            "by-row": "each row has a mean of its own; it is one for all rows and positions",
+            "mean-of-last": "the mean is taken over the last position only; it runs over all",
+            "median": "the median is taken; the mean is asked for",
+            "first-only": "only the first pair's head is replaced (is `return` inside the loop?)",
+            "last-only": "only the last pair's head stays replaced (is the copy made inside the loop?)",
+            "grid": "each layer named is taken with each head named; `chosen` names pairs",
+            "last-place": "the head is replaced at the last position only; at every one",
+            "chosen-alone": "only the chosen heads are returned; the whole table with these changed",
             "one-row": "the mean is taken over the first row only",
             "one-number": "the mean runs over the width as well, so that one number is left of it",
             "across-heads": "the mean runs over the heads as well; each head has its own",
@@ -176,6 +228,15 @@ QUESTIONS = {
             "best-label": "the best label is returned; the scores are asked for, one for each label",
             "last-unseen": "there is no column for a label that none of the rows has; `K` says how "
             "many there are",
+            "not-centred": "the mean of the inputs is not taken away",
+            "new-not-centred": "the mean is not taken away from the new rows",
+            "columns": "the means run over each row's columns, not over the rows, axis 0",
+            "standardised": "the columns are divided by their standard deviation as well; only their "
+            "mean is taken away",
+            "labels-as-numbers": "labels stand for amounts; each has a column of 0 and 1",
+            "learned-rows": "the scores are those of the rows that it learned from, not of the new "
+            "ones",
+            "ridge-fixed": "the argument `ridge` is not used: λ is 1",
             "no-constant": "there is no constant: neither inputs nor columns have their mean taken away",
             "shrunk-constant": "the ridge holds the constant as well; it is free",
             "own-centre": "what is new is centred by its own mean; it is the training's",

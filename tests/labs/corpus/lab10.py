@@ -246,6 +246,26 @@ CHANGES = {
         "all-queries": ("maps[..., t, t - 1].mean(-1)", "maps.diagonal(-1, -2, -1).mean(-1)"),
         "same-token": ("t - half + 1]", "t - half]"),
         "two-on": ("t - half + 1]", "t - half + 2]"),
+        "one-back": ("t - half + 1]", "t - half - 1]"),
+        "one-late": ("torch.arange(half, ", "torch.arange(half + 1, "),
+        "last-query": ("torch.arange(half, ", "torch.arange(2 * half - 1, "),
+        "largest": (
+            "return torch.stack([to_before, to_next])",
+            "both = [weights[..., t, t - 1], weights[..., t, t - half + 1]]\n"
+            "            return torch.stack([each.amax(-1).mean(1) for each in both])",
+        ),
+        "block": (
+            "return torch.stack([to_before, to_next])",
+            "both = [maps[..., half:, half - 1 : -1], maps[..., half:, 1 : half + 1]]\n"
+            "            return torch.stack([each.mean((-1, -2)) for each in both])",
+        ),
+        "heads-averaged": ("weights.mean(1)", "weights.mean(2)"),
+        "length-fixed": (
+            "return torch.stack([to_before, to_next])",
+            "second = weights[..., 18:, :].mean(1)\n"
+            "            lines = [second.diagonal(at, -2, -1)[..., :18] for at in (17, 1)]\n"
+            "            return torch.stack([line.mean(-1) for line in lines])",
+        ),
         "keys": ("weights.mean(1)", "weights.mean(1).mT"),
         "summed": ("weights.mean(1)", "weights.sum(1)"),
         "one-row": ("weights.mean(1)", "weights[:, 0]"),
@@ -273,6 +293,26 @@ CHANGES = {
         "own-rows": ("other.mean((1, 3)", "heads.mean((1, 3)"),
         "by-place": ("other.mean((1, 3)", "other.mean((1,)"),
         "one-row": ("other.mean((1, 3)", "other[:, :1].mean((1, 3)"),
+        "by-row": ("other.mean((1, 3)", "other.mean((3,)"),
+        "mean-of-last": ("other.mean((1, 3)", "other[..., -1:, :].mean((1, 3)"),
+        "median": (
+            "other.mean((1, 3), keepdim=True)",
+            "other.transpose(1, 2).flatten(2, 3).median(2).values[:, None, :, None]",
+        ),
+        "first-only": ("in chosen:", "in chosen[:1]:"),
+        "last-only": ("in chosen:", "in chosen[-1:]:"),
+        "grid": ("in chosen:", "in [(i, j) for i in chosen[:, 0] for j in chosen[:, 1]]:"),
+        "last-place": (
+            "return torch.where(lost, mean, heads)",
+            "out = heads.clone()\n"
+            "            out[..., -1:, :] = torch.where(lost, mean, heads)[..., -1:, :]\n"
+            "            return out",
+        ),
+        "chosen-alone": (
+            "return torch.where(lost, mean, heads)",
+            "out = torch.where(lost, mean, heads)\n"
+            "            return torch.stack([out[i, :, j] for i, j in chosen])",
+        ),
         "one-number": ("other.mean((1, 3)", "other.mean((1, 3, 4)"),
         "across-heads": ("other.mean((1, 3)", "other.mean((1, 2, 3)"),
         "all-layers": ("lost[layer, head]", "lost[:, head]"),
@@ -295,6 +335,23 @@ CHANGES = {
             "x, new = (torch.cat([each, torch.ones(len(each), 1)], 1) for each in (x, new))\n"
             "            centre, level = 0.0, 0.0",
         ),
+        "not-centred": ("x.mean(0), table", "0.0, table"),
+        "new-not-centred": ("(new - centre)", "new"),
+        "columns": (
+            "return (new - centre) @ slopes + level",
+            "centre, level = x.mean(1, keepdim=True), table.mean(1, keepdim=True)\n"
+            "            a = x - centre\n"
+            "            square = a.T @ a + ridge * torch.eye(x.shape[1])\n"
+            "            slopes = torch.linalg.solve(square, a.T @ (table - level))\n"
+            "            return (new - new.mean(1, keepdim=True)) @ slopes + 1 / K",
+        ),
+        "standardised": (
+            "table = torch",
+            "x, new = x / x.std(0), new / x.std(0)\n            table = torch",
+        ),
+        "labels-as-numbers": ("torch.eye(K)[labels]", "labels[:, None].float().repeat(1, K)"),
+        "learned-rows": ("(new - centre)", "(x - centre)"),
+        "ridge-fixed": ("ridge * torch", "1.0 * torch"),
         "own-centre": ("(new - centre)", "(new - new.mean(0))"),
         "no-level": ("@ slopes + level", "@ slopes"),
         "every-entry": ("ridge * torch.eye(x.shape[1])", "ridge"),

@@ -65,10 +65,24 @@ CHANGES = {
         "no-rank": ("alpha / rank", "alpha"),
         "upside-down": ("alpha / rank", "rank / alpha"),
         "root": ("alpha / rank", "alpha / math.sqrt(rank)"),
+        "alpha-fixed": ("alpha / rank", "16.0 / rank"),
+        "output-bare": ("+ x @ change.T", "+ x @ A.T @ B.T"),
+        "all-scaled": (
+            "return y, merged",
+            "y, merged = scale * x @ (weight + B @ A).T, scale * (weight + B @ A)\n"
+            "            return y, merged",
+        ),
+        "output-scaled": ("x @ weight.T + x @ change.T", "scale * F.linear(x, weight + B @ A)"),
+        "not-read": ("change = scale * B @ A", "change = 0 * B @ A"),
         "alone": ("x @ weight.T + x @ change.T", "x @ change.T"),
         "merged-bare": ("merged = weight + change", "merged = weight + B @ A"),
         "merged-change": ("merged = weight + change", "merged = change"),
         "not-merged": ("merged = weight + change", "merged = weight"),
+        "unmerged": ("merged = weight + change", "merged = weight - change"),
+        "merged-turned": ("merged = weight + change", "merged = (weight + change).T"),
+        "nothing-learns": ("A.numel() + B.numel()", "0"),
+        "A-frozen": ("A.numel() + B", "B"),
+        "B-frozen": ("A.numel() + B.numel()", "A.numel()"),
         "not-frozen": ("B.numel()", "B.numel() + weight.numel()"),
         "ranks-counted": ("A.numel() + B.numel()", "A.shape[0] + B.shape[1]"),
     },
@@ -83,6 +97,34 @@ CHANGES = {
             "                    A -= rate * 2 / gap.numel() * B.T @ gap.T @ x\n",
         ),
         "summed": ("** 2).mean()", "** 2).sum()"),
+        "half-loss": ("** 2).mean()", "** 2).mean() / 2"),
+        "sum-of-rows": ("** 2).mean()", "** 2).sum(1).mean()"),
+        "absolute": (" ** 2).mean()", ".abs()).mean()"),
+        "root": ("losses.append(loss.detach()", "losses.append(loss.detach().sqrt()"),
+        "W-left-out": ("x @ weight.T + x @", "x @"),
+        "scaled": ("+ x @ A.T", "+ 16.0 / A.shape[0] * x @ A.T"),
+        "A-first": (
+            "A -= rate * A.grad\n                    B -= rate * B.grad\n",
+            "gap = x @ weight.T + x @ A.T @ B.T - goal\n"
+            "                    A -= rate * A.grad\n"
+            "                    B -= rate * 2 / gap.numel() * gap.T @ (x @ A.T)\n",
+        ),
+        "adam": (
+            "A -= rate * A.grad\n                    B -= rate * B.grad\n",
+            "adam = adam if step else torch.optim.Adam(parts, lr=rate)\n"
+            "                    adam.step()\n",
+        ),
+        "one-short": (
+            "loss.backward()\n",
+            "loss.backward()\n                if step == steps - 1: break\n",
+        ),
+        "one-loss-more": (
+            "            return A.detach()",
+            "            A, B = parts\n"
+            "            losses += [((x @ weight.T + x @ A.T @ B.T - goal) ** 2).mean().item()]\n"
+            "            return A.detach()",
+        ),
+        "last-loss": ("torch.tensor(losses)", "torch.tensor(losses[-1])"),
         "half": (
             "    A -= rate * A.grad\n                    B -= rate * B.grad\n",
             "    A -= rate / 2 * A.grad\n                    B -= rate / 2 * B.grad\n",
@@ -113,6 +155,34 @@ CHANGES = {
         "user-only": ("(who == 2)", "(who == 1)"),
         "early": ("roles[:, 1:]", "roles[:, :-1]"),
         "own-token": ("tokens[:, 1:]", "tokens[:, :-1]"),
+        "logits-late": ("logits[:, :-1]", "logits[:, 1:]"),
+        "over-positions": ("log_softmax(-1)", "log_softmax(1)"),
+        "softmax-twice": ("log_softmax(-1)", "softmax(-1).log_softmax(-1)"),
+        "no-log": ("nats = -logs", "nats = 1 - logs.exp()"),
+        "bits": ("log_softmax(-1)", "log_softmax(-1) / math.log(2)"),
+        "sign": ("nats = -logs", "nats = logs"),
+        "last-answer": (
+            "many = counts",
+            "for row, said in zip(counts, who):\n"
+            "                row[: max(n for n, one in enumerate([1, *said]) if one == 1)] = 0\n"
+            "            many = counts",
+        ),
+        "first-answer": (
+            "many = counts",
+            "for row, said in zip(counts, who.tolist()):\n"
+            "                n = 0\n"
+            "                while n < len(said) and said[n] != 2:\n"
+            "                    n += 1\n"
+            "                while n < len(said) and said[n] == 2:\n"
+            "                    n += 1\n"
+            "                row[n:] = 0\n"
+            "            many = counts",
+        ),
+        "counted-before": ("counts.sum()", "(roles == 2).sum()"),
+        "by-own-count": ("counts.sum()", "counts.sum(1)[:, None]"),
+        "by-rows": ("counts.sum()", "len(roles)"),
+        "wide": ("return nats * counts / many", "return F.pad(nats * counts / many, (1, 0))"),
+        "added-up": ("return nats * counts / many", "return (nats * counts).sum() / many"),
         "per-dialogue": ("counts.sum()", "counts.sum(1, keepdim=True) * len(counts)"),
         "all-places": ("counts.sum()", "counts.numel()"),
         "undivided": (" / many", ""),
@@ -128,6 +198,29 @@ CHANGES = {
         "added": (") - (worse", ") + (worse"),
         "reference-sign": ("worse - worse_before", "worse + worse_before"),
         "same-sign": ("return loss, -slope, slope", "return loss, -slope, -slope"),
+        "crossed": (
+            "(better - better_before) - (worse - worse_before)",
+            "(better - worse_before) - (worse - better_before)",
+        ),
+        "margins-averaged": (
+            "            loss =",
+            "            m = 0 * m + m.mean()\n            loss =",
+        ),
+        "by-beta": ("m = (", "beta = 1 / beta\n            m = ("),
+        "loss-sign": ("loss = -torch.log", "loss = torch.log"),
+        "mean-loss": ("return loss,", "return loss.mean(),"),
+        "bare-sigmoid": (
+            "return loss, -slope",
+            "slope = slope * torch.sigmoid(beta * m)\n"
+            "            loss = -torch.sigmoid(beta * m)\n            return loss, -slope",
+        ),
+        "hinge": (
+            "return loss, -slope",
+            "slope = beta * (1 - beta * m > 0) / len(m)\n"
+            "            loss = F.relu(1 - beta * m)\n            return loss, -slope",
+        ),
+        "sigmoid-slope": ("held = torch", "held = torch.sigmoid(beta * m) * torch"),
+        "by-answers": ("len(better)", "(2 * len(better))"),
         "no-beta": ("m = (", "beta = 1.0\n            m = ("),
         "beta-outside": ("-torch.log(torch.sigmoid(beta * m))", "-beta * F.logsigmoid(m)"),
         "no-log": ("-torch.log(torch.sigmoid(beta * m))", "1 - torch.sigmoid(beta * m)"),
@@ -142,6 +235,25 @@ CHANGES = {
         "population": (
             "reward.std(1, keepdim=True)",
             "reward.std(1, keepdim=True, unbiased=False)",
+        ),
+        "spread-of-all": ("reward.std(1, keepdim=True)", "reward.std()"),
+        "variance": ("reward.std(1, keepdim=True)", "reward.var(1, keepdim=True)"),
+        "others": (
+            "mean = reward.mean(1, keepdim=True)",
+            "mean = (reward.sum(1, True) - reward) / (reward.shape[1] - 1)",
+        ),
+        "right-only": ("(reward - mean)", "reward * (reward - mean)"),
+        "guard-inside": ("(spread + 1e-4)", "(spread**2 + 1e-4) ** 0.5"),
+        "large-guard": ("1e-4", "1e-2"),
+        "small-guard": ("1e-4", "1e-6"),
+        "never-right": ("(pairs[:, 0] + pairs[:, 1])", "(pairs[:, 0] * pairs[:, 1])"),
+        "any-sum": (
+            "right = answers == (pairs[:, 0] + pairs[:, 1])[:, None]",
+            "right = (answers[..., None] == pairs.sum(1)).any(-1)",
+        ),
+        "one-a-question": (
+            "return (reward - mean) / (spread + 1e-4)",
+            "return ((reward - mean) / (spread + 1e-4)).mean(1)",
         ),
         "one-group": (
             "mean = reward.mean(1, keepdim=True)\n            spread = reward.std(1, keepdim=True)",
@@ -313,7 +425,7 @@ WRONG += [
                     if row[t] == 2:
                         scores = logits[b, t - 1].double().numpy()
                         out[b, t - 1] = np.log(np.exp(scores).sum()) - scores[tokens[b, t]]
-            return out / (roles == 2).sum().item()
+            return out / (roles[:, 1:] == 2).sum().item()
         """,
         ["gradient"],
     ),
@@ -326,5 +438,16 @@ WRONG += [
             return nats * own / own.sum()
         """,
         ["gradient"],
+    ),
+    (
+        "dpo_by_hand",
+        """
+        def dpo_by_hand(better, worse, better_before, worse_before, beta):
+            w, l = better.requires_grad_(), worse.requires_grad_()
+            losses = F.softplus(-beta * ((w - better_before) - (l - worse_before)))
+            losses.mean().backward()
+            return losses.detach(), w.grad, l.grad
+        """,
+        ["in-place"],
     ),
 ]
