@@ -47,10 +47,21 @@ HINTS = {
     '`device="cuda"`, or take the device of an argument, `x.device`',
     r"same dtype|expected scalar type|expected m1 and m2": "numbers of two kinds meet; make them "
     "alike, as with `.float()`",
+    r"<locals>\.\S+\(\) (missing|takes)": "a function inside another is called with more or "
+    "fewer arguments than it has; one that is put on an object gets no `self`",
     r"positional argument|unexpected keyword": "the function is called with the arguments that the "
     "question lists, in their order; keep its first line as it was handed out",
     r"unsupported operand type.*'(tuple|list)'": "what returns several things is used as one: "
     "take the part that is meant, such as the first with `[0]`",
+    r"could not infer output dtype|either a floating point": "whole numbers have no mean here: "
+    "make them `.float()` first",
+    r"linalg.solve": "a square matrix is needed, with as many rows as what stands on the right",
+    r"not have been used in the graph|does not require grad": "the result does not depend on what "
+    "a gradient is asked for, or no longer: is something left out or detached?",
+    r"index -?\d+ is out of bounds|index out of range": "an index counts beyond the last place; "
+    "where does its length come from?",
+    r"'(?!NoneType)\w+' object has no attribute": "there is no such method or value: is the class "
+    "derived from the one meant, and the name right?",
     r"not subscriptable|cannot unpack|object is not iterable|NoneType": "something that was called "
     "returns nothing or one thing only; is a `return` missing?",
 }
@@ -59,7 +70,7 @@ HINTS = {
 def hint(text: str) -> str:
     """What the message of an error says to do, as a sentence, or nothing."""
     words = next((words for pattern, words in HINTS.items() if re.search(pattern, text)), "")
-    return f" Hint: {words}." if words else ""
+    return f" Hint: {words}{'' if words.endswith('?') else '.'}" if words else ""
 
 
 def quoted(text: str) -> str:

@@ -150,7 +150,7 @@ def of_one_student(
     if random:
         return Verdict(0.0, GENERAL["random"], ("random",))
     if all(isinstance(result, str) for result in results):
-        return Verdict(0.0, say(str(results[0])))
+        return Verdict(0.0, own.stopped(sheet.own, say(str(results[0]))))
     share, mistakes, text = own.judged(sheet.own, sheet.student, results, sheet.cases)
     return Verdict(share, text, mistakes)
 

@@ -33,3 +33,10 @@ def said(own: str, student: str, results: Sequence[Outcome], function: Callable[
     if own not in measures.QUESTIONS:
         return lab09.form(own, results)
     return TYPE_IN if needs_model(function) else lab10.said(own, student, results)
+
+
+def stopped(own: str, words: str) -> str:
+    """What is said of an answer that has no numbers, with what is due where they are measured."""
+    if own not in measures.QUESTIONS or words == "not yet implemented.":
+        return words
+    return f"{words} Where it calls the model or a function of yours: {TYPE_IN}"

@@ -14,9 +14,12 @@ from corpora import CORPORA
 
 from attnbook.inside import circuits
 from attnlabs.check import check_for, sentence
+from attnlabs.errors import told
+from attnlabs.judge import judge
 from attnlabs.lab10 import measures, plain, verdict
 from attnlabs.lab10.desk import Specimen
 from attnlabs.lab10.texts import texts
+from attnlabs.probes import sheets
 
 STUDENTS = [f"s{n}@uni" for n in range(300)]
 CORPUS = CORPORA[10]
@@ -155,3 +158,12 @@ def test_who_calls_the_model_is_told_to_type_numbers():
         names,
     )
     assert "type the numbers in" in sentence("prices", names["prices"])
+
+
+def test_in_grading_a_call_that_stops_is_told_that_numbers_are_due():
+    sheet = sheets("ada")["prices"]
+    stopped = ["NameError (line 3 of rise): name 'model' is not defined"] * 4
+    verdict = judge(sheet, stopped, private=True)
+    assert verdict.share == 0 and "type the numbers in" in verdict.text
+    none = judge(sheet, ["NotImplementedError: "] * 4, say=lambda text: told(text, ()))
+    assert none.text == "not yet implemented."

@@ -152,6 +152,7 @@ def tried(
         except BaseException as error:
             notes.append(short(error))
         left = [each for each in given if isinstance(each, torch.Tensor)]
+        left = [each.new_zeros(0) if each.requires_grad else each for each in left]  # marked
         with suppress(Exception):
             results |= as_tensors(f"after/{number}", arrays(tuple(left)) if left else ())
     return results, {"notes": notes}, time.monotonic() - started

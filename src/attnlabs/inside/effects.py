@@ -25,8 +25,8 @@ def untouched(one: Any, other: Any) -> bool:
     """Is it the same tensor still? What is no tensor cannot be changed."""
     if not isinstance(one, torch.Tensor):
         return True
-    if one.shape != other.shape:
-        return False
+    if one.shape != other.shape or one.requires_grad != other.requires_grad:
+        return False  # marked by `requires_grad_()`, it gathers gradients from call to call
     return bool(((one == other) | (one.isnan() & other.isnan())).all())
 
 
