@@ -119,6 +119,16 @@ def test_a_large_map_is_one_image_and_a_small_one_cells():
     assert len(plots.html(small)) < 20_000
 
 
+def test_two_maps_that_are_heavy_as_cells_keep_their_words_and_have_a_layout_for_the_phone():
+    figure, axes = plt.subplots(1, 2, figsize=(7, 3.4))
+    for ax in axes:
+        figures.heatmap(np.random.default_rng(0).random((24, 24)), range(24), range(24), ax=ax)
+    assert len(plots.html(figure)) < plots.HEAVY
+    for tree in layouts(figure).values():
+        assert len(list(tree.iter(f"{plots.SVG}image"))) >= 2
+        assert {"0", "20"} <= set(words(tree))
+
+
 def test_ticks_that_were_set_on_a_logarithmic_axis_stand_alone():
     figure, ax = plt.subplots()
     ax.plot([4, 8, 16, 32], [1, 2, 3, 4])

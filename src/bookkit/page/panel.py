@@ -10,6 +10,8 @@ from typing import Any
 import ipywidgets
 import matplotlib.pyplot as plt
 
+from bookkit.page import plots
+
 VIEW = "application/vnd.jupyter.widget-view+json"
 
 
@@ -24,7 +26,7 @@ class Panel:
             if control.has_trait("continuous_update"):
                 control.continuous_update = False
             control.observe(self.redraw, names="value")
-        self.still, width = png(draw, self.values)
+        self.still, width, self.page = drawn(draw, self.values)
         layout = {"width": f"{width}px", "max_width": "100%"}
         self.image = ipywidgets.Image(value=self.still, format="png", layout=layout)
         self.message = ipywidgets.HTML()
@@ -42,7 +44,7 @@ class Panel:
         """Draw anew, as a control was moved; an error takes the figure's place."""
         self.message.value = "computing …"
         try:
-            self.image.value, _ = png(self.draw, self.values)
+            self.image.value = drawn(self.draw, self.values)[0]
         except Exception as error:
             self.image.layout.visibility = "hidden"
             self.message.value = f"<pre>{html.escape(f'{type(error).__name__}: {error}')}</pre>"
@@ -58,9 +60,11 @@ class Panel:
         the two would be shown."""
         view = {"version_major": 2, "version_minor": 0, "model_id": self.box.model_id}
         bundle = {"text/plain": self.text, VIEW: view}
-        if "google.colab" not in sys.modules:
-            bundle["image/png"] = base64.b64encode(self.still).decode()
-        return bundle
+        if "google.colab" in sys.modules:
+            return bundle
+        if self.page is None:
+            return bundle | {"image/png": base64.b64encode(self.still).decode()}
+        return bundle | {"text/html": self.page}
 
 
 def panel(draw: Any, **controls: Any) -> Panel:
@@ -86,8 +90,11 @@ def check(draw: object, controls: Mapping[str, object]) -> None:
             raise ValueError(f"the control {name} is of type {kind}, not a widget with a value")
 
 
-def png(draw: Callable[..., Any], values: Mapping[str, Any]) -> tuple[bytes, int]:
-    """The figure as PNG bytes, and its width on the page. None stays open, whatever `draw` does."""
+def drawn(draw: Callable[..., Any], values: Mapping[str, Any]) -> tuple[bytes, int, str | None]:
+    """The figure as PNG, its width on the page, and as SVG for page and phone if it can be had.
+
+    No figure stays open, whatever `draw` does.
+    """
     before = set(plt.get_fignums())
     try:
         figure = draw(**values)
@@ -96,7 +103,8 @@ def png(draw: Callable[..., Any], values: Mapping[str, Any]) -> tuple[bytes, int
             raise ValueError(f"draw returned a {type(figure).__name__}; it must return a figure")
         out = io.BytesIO()
         figure.savefig(out, format="png", bbox_inches="tight", metadata={"Software": None})
-        return out.getvalue(), round(100 * figure.get_figwidth())
+        width = round(100 * figure.get_figwidth())
+        return out.getvalue(), width, plots.html(figure)
     finally:
         for number in set(plt.get_fignums()) - before:
             plt.close(number)

@@ -30,7 +30,7 @@ PHOTO = 4_000  # pixels of a coloured image that is no drawing
 CELLS = 900  # of a map: with more it is sent as dots
 APART = 3.0  # points between two numbers at the ticks
 NARROW = 4.1  # inches: at a phone's width ten points are eleven pixels and more
-HEAVY = 150_000  # bytes of both layouts: beyond, dots are lighter
+HEAVY = 150_000  # bytes of both layouts: beyond, the cells of maps are dots, or all is
 NIGHT = "html[data-theme=dark], html[theme=dark], body[data-jp-theme-light=false]"
 STYLE = (
     f"{drawing.STYLE}.plot{{--d-day:100%;--d-grid:#dde1e6}}"
@@ -57,7 +57,12 @@ def html(figure: Figure) -> str | None:
     """The plot as HTML, or None where dots are better: photographs, and very many marks."""
     if is_photo(figure):
         return None
-    with matplotlib.rc_context(RC), light(figure):
+    return next((found for cells in (CELLS, 0) if (found := layouts_of(figure, cells))), None)
+
+
+def layouts_of(figure: Figure, cells: int) -> str | None:
+    """Both layouts, maps of more than so many cells as dots; None where they are too heavy."""
+    with matplotlib.rc_context(RC), light(figure, cells):
         again(figure)
         with thinned(figure):
             layouts = {"wide": svg(figure)}
@@ -95,8 +100,8 @@ def svg(figure: Figure) -> str:
 
 
 @contextmanager
-def light(figure: Figure) -> Iterator[None]:
-    """Images by their own dots, maps of very many cells as one; ticks that were set stand alone."""
+def light(figure: Figure, cells: int = CELLS) -> Iterator[None]:
+    """Images by their own dots, maps of many cells as one; ticks that were set stand alone."""
     changed: list[tuple[Any, Any]] = []
     for ax in figure.axes:
         for axis in (ax.xaxis, ax.yaxis):
@@ -113,7 +118,7 @@ def light(figure: Figure) -> Iterator[None]:
                 image.set_data(image.to_rgba(shown, alpha))  # an image's own dots forget it else
         for mesh in ax.collections:
             values = mesh.get_array()
-            if isinstance(mesh, QuadMesh) and values is not None and values.size > CELLS:
+            if isinstance(mesh, QuadMesh) and values is not None and values.size > cells:
                 changed.append((mesh.set_rasterized, mesh.get_rasterized()))
                 mesh.set_rasterized(True)
     yield
