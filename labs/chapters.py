@@ -497,7 +497,7 @@ def shuffled_cases(numbers):
     ]
 
 
-def painter_reads(wrong, read, kept, gap, places):
+def decoder_input(wrong, read, kept, gap, places):
     at = torch.arange(kept.shape[1]).expand_as(kept) if "in-order" in wrong else kept
     x = (0 * gap if "zeros" in wrong else gap).expand(len(read), *places.shape)
     there = torch.zeros(len(read), len(places), 1).scatter(1, at[..., None], 1.0)
@@ -506,7 +506,7 @@ def painter_reads(wrong, read, kept, gap, places):
     return x + placed * places
 
 
-def painter_cases(numbers):
+def decoder_cases(numbers):
     def case(name, B, n, P, C):
         kept = torch.rand(B, P, generator=numbers).argsort(-1)[:, :n]
         parts = normal(numbers, B, n, C), kept, normal(numbers, C), normal(numbers, P, C)
@@ -728,6 +728,50 @@ def rollout_cases(numbers):
 
 
 # Chapter 14
+
+
+def first_losses(wrong, V, real):
+    loss = V.log2() if "bits" in wrong else V.log()
+    share = 1 - real if "padding" in wrong else real
+    if "all-count" in wrong:
+        share = torch.ones_like(real)
+    return loss / share if "divided" in wrong else loss * share
+
+
+def first_cases(numbers):
+    return [
+        Case("large", (whole(numbers, 9000, 99_000, 13).float(), whole(numbers, 11, 90, 13) / 100)),
+        Case("small", (whole(numbers, 30, 300, 11).float(), whole(numbers, 11, 90, 11) / 100)),
+    ]
+
+
+def update_ratio(wrong, rate, std):
+    std = std**2 if "variance" in wrong else std
+    return std / rate if "turned" in wrong else rate / std
+
+
+def update_cases(numbers):
+    return [
+        Case("0.0001", (0.0001, whole(numbers, 5, 200, 13) / 1000)),
+        Case("0.003", (0.003, whole(numbers, 5, 200, 11) / 1000)),
+    ]
+
+
+def one_too_many(wrong, x):
+    T = x.shape[1]
+    ahead = 1 if "so-far" in wrong else 2
+    wanted = torch.arange(ahead, T + ahead)
+    count = torch.full_like(wanted, T) if "window" in wrong else wanted.clamp(max=T)
+    size = torch.arange(1, T + 1) if "divisor" in wrong else wanted if "end" in wrong else count
+    mean = x.cumsum(1)[:, count - 1] / size[:, None]
+    return mean if "mean-only" in wrong else x - mean
+
+
+def too_many_cases(numbers):
+    return [
+        Case("five places", (normal(numbers, 2, 5, 4),)),
+        Case("seven places", (normal(numbers, 3, 7, 2),)),
+    ]
 
 
 def steps_to_half(wrong, G, beta2):
@@ -1289,14 +1333,14 @@ QUESTIONS = {
             "pixel-first": "the columns are read pixel by pixel; they go channel by channel",
         },
     ),
-    "painter_reads": Question(
-        painter_reads,
-        painter_cases,
+    "decoder_input": Question(
+        decoder_input,
+        decoder_cases,
         {
             "in-order": "the vectors stand at the first places; `kept` says where each belongs",
             "zeros": "the gaps are zeros; they hold the learned vector `gap`",
-            "read-alike": "what was read has no position; the painter needs it once more",
-            "gaps-alike": "the gaps have no position, so all of them would be painted alike",
+            "read-alike": "what was read has no position; the decoder needs it once more",
+            "gaps-alike": "the gaps have no position, so all of them would be filled alike",
         },
     ),
     "student_gradient": Question(
@@ -1417,6 +1461,35 @@ QUESTIONS = {
             "no-residual": "the residual connection is not counted",
             "unhalved": "map and identity are added, but not halved",
             "one-head": "only the first head's map is used; take their mean",
+        },
+    ),
+    "first_losses": Question(
+        first_losses,
+        first_cases,
+        {
+            "bits": "the loss is in nats: ln, not the logarithm to base 2",
+            "padding": "`real` is the share that is no padding",
+            "all-count": "positions of padding add 0, so only the share `real` of the loss is left",
+            "divided": "all positions are in the divisor: the mean gets smaller, not larger",
+        },
+    ),
+    "update_ratio": Question(
+        update_ratio,
+        update_cases,
+        {
+            "variance": "`std` is the standard deviation already, not squared",
+            "turned": "the wrong way round: length of the step over length of the matrix",
+        },
+    ),
+    "one_too_many": Question(
+        one_too_many,
+        too_many_cases,
+        {
+            "so-far": "the next vector is missing from the mean: this is the repair",
+            "window": "each mean is over the whole window, not over one vector too many",
+            "divisor": "the sum has one vector more, so its divisor is one larger, too",
+            "end": "the last position has no next one: its mean is over T vectors",
+            "mean-only": "the means themselves are returned; x less the mean is asked for",
         },
     ),
     "steps_to_half": Question(

@@ -144,7 +144,7 @@ def tuned(runs: Runs, kind: str, size: int, rate: float, seed: int, choosing: bo
     if kind in SCRATCH:
         shift, steps = SCRATCH[kind]
         return right(fit(classify.transformer, few, seed, rate, steps, shift), few)
-    reader = painted(runs, kind, seed).reader
+    reader = painted(runs, kind, seed).encoder
     return right(fit(lambda: copy_of(reader), few, seed, rate), few)
 
 

@@ -252,11 +252,11 @@ def unlabelled(runs: Drafts, seed: int) -> Runs:
     fresh = classify.transformer()
     assert isinstance(fresh, VisionTransformer)
     for size in SIZES:
-        one = {"painted": probe(model.reader, size, seed), "untrained": probe(fresh, size, seed)}
+        one = {"painted": probe(model.encoder, size, seed), "untrained": probe(fresh, size, seed)}
         found["probe"][size] = one
         if size != 466:
             lr = tuned_rate(runs, size)
-            tuned = fit(lambda: copy_of(model.reader), few := DATA.some(size, seed), seed, lr)
+            tuned = fit(lambda: copy_of(model.encoder), few := DATA.some(size, seed), seed, lr)
             found["tuned"][size] = right(tuned, few)
     return found
 
@@ -271,7 +271,7 @@ def tuned_rate(runs: Drafts, size: int) -> float:
         if not TUNER:
             TUNER.append(painter(TUNE))
         few = held_out(size, TUNE)
-        return right(fit(lambda: copy_of(TUNER[0].reader), few, TUNE, lr), few)
+        return right(fit(lambda: copy_of(TUNER[0].encoder), few, TUNE, lr), few)
 
     rates = {lr: runs.get(f"rate/painted/{size}/{lr}", partial(tried, lr)) for lr in TUNED_RATES}
     return max(TUNED_RATES, key=lambda lr: rates[lr])

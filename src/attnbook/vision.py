@@ -178,30 +178,31 @@ def resize(model: VisionTransformer, image: tuple[int, int]) -> VisionTransforme
 
 
 class MaskedAutoencoder(nn.Module):
-    """A vision transformer reads some patches; a small stack `painter` paints all of them.
+    """A vision transformer encodes some patches; a small stack, the decoder, makes all of them.
 
-    The reader never sees a gap: a hidden patch is not in its sequence. The painter, of `width`,
-    gets what was read at its places, and at the others a learned vector. He et al. 2022, section 3.
+    The encoder never sees a gap: a hidden patch is not in its sequence. The decoder, of `width`,
+    gets what was encoded at its places, and at the others a learned vector. He et al. 2022,
+    section 3.
     """
 
-    def __init__(self, reader: VisionTransformer, painter: nn.Module, width: int):
+    def __init__(self, encoder: VisionTransformer, decoder: nn.Module, width: int):
         super().__init__()
-        rows, columns = reader.grid
-        numbers, C = reader.patches.to_width.in_features, reader.patches.to_width.out_features
-        self.reader, self.painter = reader, painter
-        self.to_painter, self.gap = nn.Linear(C, width), nn.Parameter(torch.zeros(width))
+        rows, columns = encoder.grid
+        numbers, C = encoder.patches.to_width.in_features, encoder.patches.to_width.out_features
+        self.encoder, self.decoder = encoder, decoder
+        self.to_decoder, self.gap = nn.Linear(C, width), nn.Parameter(torch.zeros(width))
         self.positions = Learned(rows * columns, width)
         self.to_pixels = nn.Linear(width, numbers)
 
     def forward(
         self, images: Float[Tensor, "B channels rows columns"], kept: Int[Tensor, "B n"]
     ) -> Float[Tensor, "B P numbers"]:
-        """All patches as they are painted, those too that were read."""
-        read = self.reader.body(tokens_of(self.reader, images, kept))
-        read = self.to_painter(read[:, self.reader.pool.extra :])  # (B, n, width)
+        """All patches as they are reconstructed, those too that were encoded."""
+        seen = self.encoder.body(tokens_of(self.encoder, images, kept))
+        seen = self.to_decoder(seen[:, self.encoder.pool.extra :])  # (B, n, width)
         x = self.gap.expand(len(images), self.positions.limit, -1)
-        x = x.scatter(1, kept[..., None].expand_as(read), read)
-        return self.to_pixels(self.painter(x + self.positions(x.shape[1])))
+        x = x.scatter(1, kept[..., None].expand_as(seen), seen)
+        return self.to_pixels(self.decoder(x + self.positions(x.shape[1])))
 
 
 def some_patches(B: int, P: int, count: int, generator: torch.Generator) -> Int[Tensor, "B n"]:
@@ -215,11 +216,11 @@ def some_patches(B: int, P: int, count: int, generator: torch.Generator) -> Int[
 
 
 def gap_loss(
-    painted: Float[Tensor, "B P numbers"],
+    reconstructed: Float[Tensor, "B P numbers"],
     images: Float[Tensor, "B channels rows columns"],
     kept: Int[Tensor, "B n"],
     size: int,
 ) -> Float[Tensor, ""]:
     """Mean squared error of the hidden patches alone. He et al. 2022, section 3."""
-    error = (painted - cut(images, size)).square().mean(-1)  # (B, P)
+    error = (reconstructed - cut(images, size)).square().mean(-1)  # (B, P)
     return error.scatter(1, kept, 0.0).sum() / (error.numel() - kept.numel())

@@ -186,8 +186,8 @@ def shuffled_columns(weight, order):
     parts = weight.split(len(order), dim=1)
     return torch.cat([part @ torch.eye(len(order))[order].T for part in parts], dim=1)
 """,
-    "painter_reads": """
-def painter_reads(read, kept, gap, places):
+    "decoder_input": """
+def decoder_input(read, kept, gap, places):
     rows = []
     for vectors, numbers in zip(read, kept):
         at = {int(n): v for n, v in zip(numbers, vectors)}
@@ -269,6 +269,27 @@ def rollout(maps):
     for one in maps.double():
         R = (one.mean(-3) / 2 + eye / 2) @ R
     return R
+""",
+    "first_losses": """
+def first_losses(V, real):
+    found = []
+    for v, share in zip(V.tolist(), real.tolist()):
+        loss = -math.log(1 / v)
+        found.append(share * loss)
+    return torch.tensor(found)
+""",
+    "update_ratio": """
+def update_ratio(rate, std):
+    n = 64
+    step, length = rate * n**0.5, std * n**0.5
+    return step / length
+""",
+    "one_too_many": """
+def one_too_many(x):
+    rows = []
+    for t in range(x.shape[1]):
+        rows.append(x[:, t] - x[:, : t + 2].mean(1))
+    return torch.stack(rows, 1)
 """,
     "steps_to_half": """
 def steps_to_half(G, beta2):
@@ -606,7 +627,7 @@ CHANGES = {
             "return weight.view(len(weight), len(order), -1)[:, order].reshape(weight.shape)",
         ),
     },
-    "painter_reads": {
+    "decoder_input": {
         "in-order": ("zip(numbers, vectors)", "enumerate(vectors)"),
         "zeros": ("at.get(p, gap)", "at.get(p, 0 * gap)"),
         "read-alike": ("+ places[p]", "+ places[p] * (p not in at)"),
@@ -717,6 +738,23 @@ CHANGES = {
         "no-residual": ("one.mean(-3) / 2 + eye / 2", "one.mean(-3)"),
         "unhalved": ("one.mean(-3) / 2 + eye / 2", "one.mean(-3) + eye"),
         "one-head": ("one.mean(-3)", "one[..., 0, :, :]"),
+    },
+    "first_losses": {
+        "bits": ("math.log(", "math.log2("),
+        "padding": ("share * loss", "(1 - share) * loss"),
+        "all-count": ("share * loss", "loss"),
+        "divided": ("share * loss", "loss / share"),
+    },
+    "update_ratio": {
+        "variance": ("std * n", "std**2 * n"),
+        "turned": ("step / length", "length / step"),
+    },
+    "one_too_many": {
+        "so-far": ("t + 2", "t + 1"),
+        "window": (" : t + 2]", ":]"),
+        "divisor": (".mean(1)", ".sum(1) / (t + 1)"),
+        "end": (".mean(1)", ".sum(1) / (t + 2)"),
+        "mean-only": ("x[:, t] - x", "x"),
     },
     "steps_to_half": {
         "not-squared": ("g * g", "g"),
