@@ -220,6 +220,15 @@ def test_a_memory_goes_on_where_it_was_and_padding_is_not_in_it(case):
     assert_close(found[:, 3:], whole, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("case", ["opt", "mamba2"])  # whose weights begin with random numbers
+def test_loading_and_saving_leave_the_random_generator_where_it_stood(case, tmp_path):
+    published(case).save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    before = torch.get_rng_state()
+    save(load(tmp_path), tmp_path, config)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 @pytest.fixture
 def folder(tmp_path):
     published("llama").save_pretrained(tmp_path)

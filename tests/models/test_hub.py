@@ -2,6 +2,7 @@
 
 import copy
 import json
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +12,7 @@ from torch.testing import assert_close
 
 from attnbook.generate.sampling import generate
 from attnbook.masks import length_mask
-from attnbook.models.hub import fill, load_bert, load_gpt2, load_llama, where
+from attnbook.models.hub import fill, load, where
 from attnbook.models.registry import families
 
 transformers = pytest.importorskip("transformers")
@@ -51,10 +52,10 @@ CONFIGS = {
 CONFIGS["tied"] = copy.deepcopy(CONFIGS["llama"])
 CONFIGS["tied"].tie_word_embeddings = True
 FAMILIES = {
-    "gpt2": (transformers.GPT2LMHeadModel, load_gpt2, families()["gpt2"]),
-    "bert": (transformers.BertForMaskedLM, load_bert, families()["bert"]),
-    "llama": (transformers.LlamaForCausalLM, load_llama, families()["llama"]),
-    "tied": (transformers.LlamaForCausalLM, load_llama, families()["llama"]),
+    "gpt2": (transformers.GPT2LMHeadModel, partial(load, kind="gpt2"), families()["gpt2"]),
+    "bert": (transformers.BertForMaskedLM, partial(load, kind="bert"), families()["bert"]),
+    "llama": (transformers.LlamaForCausalLM, partial(load, kind="llama"), families()["llama"]),
+    "tied": (transformers.LlamaForCausalLM, partial(load, kind="llama"), families()["llama"]),
 }
 CAUSAL = ["gpt2", "llama", "tied"]
 
@@ -143,7 +144,9 @@ def test_gpt2_as_it_was_first_published(tmp_path, tokens):
     settings = json.loads((tmp_path / "config.json").read_text())
     kept = ["vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "layer_norm_epsilon"]
     (tmp_path / "config.json").write_text(json.dumps({name: settings[name] for name in kept}))
-    assert_close(load_gpt2(tmp_path)(tokens), family.model(tokens).logits, atol=1e-5, rtol=0)
+    assert_close(
+        load(tmp_path, kind="gpt2")(tokens), family.model(tokens).logits, atol=1e-5, rtol=0
+    )
 
 
 def test_gpt2_with_another_hidden_width(tmp_path, tokens, monkeypatch):
@@ -151,7 +154,9 @@ def test_gpt2_with_another_hidden_width(tmp_path, tokens, monkeypatch):
     other.n_inner = 20
     monkeypatch.setitem(CONFIGS, "gpt2", other)
     family = published("gpt2", tmp_path)
-    assert_close(load_gpt2(tmp_path)(tokens), family.model(tokens).logits, atol=1e-5, rtol=0)
+    assert_close(
+        load(tmp_path, kind="gpt2")(tokens), family.model(tokens).logits, atol=1e-5, rtol=0
+    )
 
 
 def test_bert_as_it_was_first_published(tmp_path, tokens):
@@ -171,7 +176,9 @@ def test_bert_as_it_was_first_published(tmp_path, tokens):
         }
 
     rewrite(tmp_path, old)
-    assert_close(load_bert(tmp_path)(tokens), family.model(tokens).logits, atol=1e-5, rtol=0)
+    assert_close(
+        load(tmp_path, kind="bert")(tokens), family.model(tokens).logits, atol=1e-5, rtol=0
+    )
 
 
 def test_llama_as_it_was_first_published(tmp_path, tokens):
@@ -180,7 +187,9 @@ def test_llama_as_it_was_first_published(tmp_path, tokens):
     angles = {"model.layers.0.self_attn.rotary_emb.inv_freq": torch.ones(2)}
     rewrite(tmp_path, lambda tensors: tensors | angles)
     reconfigure(tmp_path, rope_parameters=None, rope_theta=50.0, rope_scaling=None, head_dim=None)
-    assert_close(load_llama(tmp_path)(tokens), family.model(tokens).logits, atol=1e-5, rtol=0)
+    assert_close(
+        load(tmp_path, kind="llama")(tokens), family.model(tokens).logits, atol=1e-5, rtol=0
+    )
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -237,17 +246,17 @@ def test_both_shapes_are_named(tmp_path):
     with pytest.raises(
         ValueError, match=r"misshapen: .*wte.weight is \(17, 12\).* needs \(19, 12\)"
     ):
-        load_gpt2(tmp_path)
+        load(tmp_path, kind="gpt2")
 
 
 def test_a_layer_too_few_and_a_layer_too_many_are_named(tmp_path):
     published("llama", tmp_path)
     reconfigure(tmp_path, num_hidden_layers=3)
     with pytest.raises(ValueError, match=r"missing: .*layers\.2\."):
-        load_llama(tmp_path)
+        load(tmp_path, kind="llama")
     reconfigure(tmp_path, num_hidden_layers=1)
     with pytest.raises(ValueError, match=r"unexpected: .*layers\.1\."):
-        load_llama(tmp_path)
+        load(tmp_path, kind="llama")
 
 
 SCALED = {"rope_type": "ntk-by-hand", "factor": 8.0, "rope_theta": 5e5}
@@ -285,7 +294,7 @@ def test_unknown_scalings_of_the_angles_are_refused(tmp_path, changes):
     published("llama", tmp_path)
     reconfigure(tmp_path, **changes)
     with pytest.raises(ValueError, match=r"kind '(ntk-by-hand|spiral)' are unknown here"):
-        load_llama(tmp_path)
+        load(tmp_path, kind="llama")
 
 
 def test_a_list_of_factors_that_does_not_fit_the_pairs_is_refused(tmp_path):
@@ -294,7 +303,7 @@ def test_a_list_of_factors_that_does_not_fit_the_pairs_is_refused(tmp_path):
     longrope = {"rope_type": "longrope", "original_max_position_embeddings": 4, **factors}
     reconfigure(tmp_path, rope_parameters=longrope | {"rope_theta": 50.0})
     with pytest.raises(ValueError, match="each with a factor of its own; got 1"):
-        load_llama(tmp_path)
+        load(tmp_path, kind="llama")
 
 
 def test_a_size_that_is_not_given_is_named(family):

@@ -102,8 +102,8 @@ def load_tokenizer(source: str | Path) -> Tokenizer:
 
 @contextmanager
 def without_weights() -> Iterator[None]:
-    """Inside this context modules are made without memory for their parameters, and no random
-    numbers are drawn for it. What is computed and not learned is there."""
+    """Inside this context modules are made without memory for their parameters, and torch's
+    generator stands afterwards where it stood. What is computed and not learned is there."""
     usual = nn.Module.register_parameter
 
     def on_meta(module: nn.Module, name: str, value: nn.Parameter | None) -> None:
@@ -113,7 +113,7 @@ def without_weights() -> Iterator[None]:
 
     nn.Module.register_parameter = on_meta  # type: ignore[method-assign, assignment]
     try:
-        with NothingDrawn():
+        with torch.random.fork_rng(devices=[]), NothingDrawn():
             yield
     finally:
         nn.Module.register_parameter = usual  # type: ignore[method-assign]
@@ -163,25 +163,6 @@ def shortened(model: nn.Module) -> Iterator[nn.Module]:
         yield EncoderAlone(model.source_embed, model.encoder)
 
 
-def load_gpt2(
-    source: str | Path = "openai-community/gpt2", dtype: torch.dtype | str = torch.float32
-) -> nn.Module:
-    """`load` for GPT-2, also of its first files, which do not say what they are."""
-    return load(source, dtype, "gpt2")
-
-
-def load_bert(
-    source: str | Path = "google-bert/bert-base-uncased", dtype: torch.dtype | str = torch.float32
-) -> nn.Module:
-    """`load` for BERT with the head that fills gaps."""
-    return load(source, dtype, "bert")
-
-
-def load_llama(source: str | Path, dtype: torch.dtype | str = torch.float32) -> nn.Module:
-    """`load` for a checkpoint whose model_type is "llama"."""
-    return load(source, dtype, "llama")
-
-
 def save(model: nn.Module, folder: str | Path, config: Mapping[str, Any]) -> None:
     """The inverse of `load`: a folder that `transformers` can read.
 
@@ -193,7 +174,7 @@ def save(model: nn.Module, folder: str | Path, config: Mapping[str, Any]) -> Non
     config = dict(config)
     family = family_of(config)
     bare = not head_of(model) and any(head in family.architecture for head in ("For", "LMHead"))
-    with torch.device("meta"):
+    with without_weights():
         built = family.build(config)
     if bare:  # of the same kind, without a head
         built = next((m for m in shortened(built) if type(m) is type(model)), built)
