@@ -37,6 +37,7 @@ from attnbook.models.llama import mistral, smollm3
 from attnbook.models.mamba import mamba, mamba2
 from attnbook.models.modernbert import modernbert
 from attnbook.models.mpt import mpt
+from attnbook.models.nanochat import nanochat
 from attnbook.models.olmo import olmo2, olmo3, olmoe
 from attnbook.models.olmo_hybrid import olmo_hybrid
 from attnbook.models.opt import opt
@@ -330,6 +331,7 @@ REFUSED = [
     ("bart", {"normalize_before": True}),
     ("mpt", {"expansion_ratio": 2}),
     ("persimmon", {"hidden_act": "relu"}),
+    ("nanochat", {"attention_bias": True}),
     ("jamba", {"hidden_act": "gelu"}),
     ("olmo_hybrid", {"attention_bias": True}),
     ("wav2vec2", {"adapter_attn_dim": 16}),
@@ -458,6 +460,7 @@ PUBLISHED_SIZES = [
     (opt, 125.2),
     (gptj, 6050.9),
     (phi, 2779.7),
+    (nanochat, 1879.0),
     (cohere, 34980.8),
     (gpt_neox, 20554.6),
     (falcon, 6921.7),

@@ -278,6 +278,7 @@ CASES = {
     ),
     "starcoder2": ("Starcoder2", "Starcoder2ForCausalLM", GROUPED | PLAIN | {"sliding_window": 3}),
     "nemotron": ("Nemotron", "NemotronForCausalLM", GROUPED | PART | {"head_dim": 8}),
+    "nanochat": ("NanoChat", "NanoChatForCausalLM", GROUPED | PLAIN),
     "opt": (
         "OPT",
         "OPTForCausalLM",
