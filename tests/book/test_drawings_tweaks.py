@@ -15,6 +15,7 @@ from attnbook.inside.watch import watch
 from attnbook.losses import token_loss
 from attnbook.masks import causal_mask, local
 from attnbook.norms import RMSNorm
+from attnbook.scores import Score, shared
 from attnbook.shipped.language import load
 from attnbook.train.optimizers import Muon
 from bookkit.drawings.bounded import Dial, bounded_scores
@@ -118,8 +119,15 @@ def test_without_the_norm_the_same_head_would_score_as_the_left_dial_says(lm):
     assert near(row(dials(lm).wide, "without a norm"), plain.scores, digits=0)
 
 
-def test_the_head_is_the_one_with_the_largest_score_of_the_line(lm):
-    assert one_line.loudest(lm) == (3, one_line.words(lm).index(" king"))
+@torch.no_grad()
+def test_head_and_query_have_the_largest_score_of_the_line_were_there_no_norm(lm):
+    attention = last(lm).attention.sublayer
+    q, k, _ = attention.project(one_line.given(lm, attention)[None])
+    turn = attention.rotate.rotate
+    scores = Score()(turn(q), shared(turn(k), q.shape[1]))[0]
+    scores = scores.masked_fill(~causal_mask(scores.shape[-1]), 0)
+    head, query, _ = torch.unravel_index(scores.abs().argmax(), scores.shape)
+    assert (head, query) == (3, one_line.words(lm).index(" king"))
 
 
 def test_a_key_s_tip_is_as_far_right_as_its_score_and_as_far_out_as_its_length():

@@ -12,8 +12,6 @@ from torch import Tensor, nn
 
 from attnbook.data import text
 from attnbook.losses import token_loss
-from attnbook.masks import causal_mask
-from attnbook.scores import Score
 from attnbook.shipped.language import BookModel, load
 
 LINE, TOKEN = "ROMEO:\nWhat say you to the king?", " king"
@@ -93,18 +91,6 @@ def gain(lm: BookModel) -> float:
     """The largest factor of the last block's norm of queries and keys."""
     weight: Tensor = last_block(lm).attention.sublayer.rotate.norm.weight
     return weight.abs().max().item()
-
-
-def loudest(lm: BookModel, line: str = LINE) -> tuple[int, int]:
-    """Head and query of the last block with the largest score of all, were there no norm."""
-    attention = last_block(lm).attention.sublayer
-    with torch.no_grad():
-        q, k, _ = attention.project(given(lm, attention, line)[None])
-        turn = attention.rotate.rotate
-        scores = Score()(turn(q), turn(k).repeat_interleave(q.shape[1] // k.shape[1], 1))[0]
-    scores = scores.masked_fill(~causal_mask(scores.shape[-1]), 0)
-    head, query, _ = torch.unravel_index(scores.abs().argmax(), scores.shape)
-    return int(head), int(query)
 
 
 def gradient(lm: BookModel) -> Float[Tensor, "hidden C"]:
