@@ -252,7 +252,7 @@ class DecodingSession:
         self.prompt_length = tokens.shape[1]
         if self.mask is None:
             return
-        check_mask(self.mask, tokens)
+        check_padding(self.mask, tokens)
         mask = self.mask.repeat_interleave(len(tokens) // len(self.mask), 0)
         self.order = left_order(mask)
         mask = mask.gather(1, self.order)
@@ -265,7 +265,7 @@ class DecodingSession:
             return T if self.order is None else T - self.prompt_length + self.order.shape[1]
         if self.mask is None:
             return T
-        check_mask(self.mask, tokens)
+        check_padding(self.mask, tokens)
         return int(self.mask.sum(-1).amax())
 
     def key_mask(self, mask: Bool[Tensor, "B L"], T: int, new: int) -> Bool[Tensor, "B Tk"]:
@@ -332,7 +332,7 @@ class StopTokens:
 
     def check(self, V: int) -> None:
         """Raise a ValueError if a stop token, or the padding, is none of the V tokens."""
-        check_tokens(self.eos.flatten().tolist() + ([] if self.pad is None else [self.pad]), V)
+        check_eos(self.eos.flatten().tolist() + ([] if self.pad is None else [self.pad]), V)
 
     def __call__(self, new: Int[Tensor, " B"]) -> Int[Tensor, " B"]:
         """The tokens to append where these were sampled."""
@@ -379,7 +379,7 @@ def check_prompt(tokens: Any) -> None:
         )
 
 
-def check_mask(mask: Any, tokens: Int[Tensor, "B T"]) -> None:
+def check_padding(mask: Any, tokens: Int[Tensor, "B T"]) -> None:
     """Raise a ValueError unless a mask says which of these tokens are padding, and not all are."""
     shape = tuple(mask.shape) if isinstance(mask, Tensor) else type(mask).__name__
     fits = isinstance(mask, Tensor) and mask.dim() == 2 and mask.shape[1] == tokens.shape[1]
@@ -427,7 +427,7 @@ def check_nan(rows: Bool[Tensor, " B"]) -> None:
         raise ValueError(f"row {row}: there are logits that are not a number (NaN)")
 
 
-def check_tokens(numbers: list[int], V: int) -> None:
+def check_eos(numbers: list[int], V: int) -> None:
     """Raise a ValueError if one of the numbers is not one of the V tokens."""
     wrong = [number for number in numbers if not 0 <= number < V]
     if wrong:

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from attnbook.generate.sampling import check_nan, check_prompt, check_tokens
+from attnbook.generate.sampling import check_eos, check_nan, check_prompt
 
 Logits = Float[Tensor, "N V"]
 Saved = tuple[Int[Tensor, "B most"], Float[Tensor, " B"]]  # the best of each row, and its score
@@ -127,6 +127,6 @@ def check_search(start: Tensor, max_new_tokens: int, beams: int | None = None) -
 
 def checked(logits: Logits, eos: int) -> Logits:
     """The logits, or a ValueError if some are no numbers, or if `eos` is not among the tokens."""
-    check_tokens([eos], logits.shape[-1])
+    check_eos([eos], logits.shape[-1])
     check_nan(logits.isnan().any(-1))
     return logits
