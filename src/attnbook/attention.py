@@ -345,6 +345,7 @@ class Projection(nn.Module):
         return normed(q, self.q_norm), normed(k, self.k_norm), v
 
     def queries(self, x: Float[Tensor, "B Tq C"]) -> Float[Tensor, "B H Tq D"]:
+        """Queries alone, as `forward` makes them."""
         q, _, _ = self.to_qkv(x).split(self.widths, -1)
         return normed(by_head(q, self.D), self.q_norm)
 
@@ -393,6 +394,7 @@ class SplitProjection(nn.Module):
         return self.queries(x), *self.keys(x if memory is None else memory)
 
     def queries(self, x: Float[Tensor, "B Tq C"]) -> Float[Tensor, "B H Tq D"]:
+        """Queries alone, as `forward` makes them."""
         return normed(by_head(self.to_q(x), self.D), self.q_norm)
 
     def keys(self, memory: Float[Tensor, "B Tk Ck"]) -> KeysAndValues:
@@ -439,6 +441,7 @@ def by_head(x: Float[Tensor, "B T all"], D: int) -> Float[Tensor, "B H T D"]:
 
 
 def normed(x: Float[Tensor, "B H T D"], norm: nn.Module | None) -> Float[Tensor, "B H T D"]:
+    """Each head's vectors, normalised if there is a norm."""
     return x if norm is None else norm(x)
 
 

@@ -25,6 +25,7 @@ class Router(nn.Linear):
         self.active = active
 
     def choose(self, tokens: Float[Tensor, "N C"]) -> Choice:
+        """Chances with all experts, shares of the chosen ones, and their numbers."""
         raise NotImplementedError(f"{type(self).__name__} does not say whom a token goes to")
 
 

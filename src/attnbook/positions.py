@@ -179,19 +179,23 @@ class Pairs(NamedTuple):
 
 
 def split_halves(x: Float[Tensor, "*batch D"]) -> Two:
+    """Coordinates 0 … D/2 − 1, and those D/2 further on."""
     first, second = x.chunk(2, -1)
     return first, second
 
 
 def join_halves(pair: Two) -> Float[Tensor, "*batch D"]:
+    """The inverse of `split_halves`."""
     return torch.cat(pair, -1)
 
 
 def split_neighbours(x: Float[Tensor, "*batch D"]) -> Two:
+    """Even coordinates, and the odd ones behind them."""
     return x[..., ::2], x[..., 1::2]
 
 
 def join_neighbours(pair: Two) -> Float[Tensor, "*batch D"]:
+    """The inverse of `split_neighbours`."""
     return torch.stack(pair, -1).flatten(-2)
 
 

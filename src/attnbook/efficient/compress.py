@@ -136,6 +136,7 @@ class CompressedAttention(nn.Module):
         return near, far, start
 
     def turned(self, x: Tensor, places: Tensor) -> Tensor:
+        """`x` rotated by these positions, if the layer rotates."""
         return x if self.rotate is None else self.rotate(x, places)
 
     def seen(self, i: Tensor, j: Tensor, w: Tensor) -> Bool[Tensor, "Tq Tk"]:

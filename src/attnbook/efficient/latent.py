@@ -57,6 +57,7 @@ class LatentProjection(nn.Module):
         return self.by_head(self.to_kv(latent.squeeze(1))).split([self.D, self.Dv], -1)
 
     def by_head(self, x: Float[Tensor, "B T all"]) -> Float[Tensor, "B H T each"]:
+        """One slice of the width for each head."""
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
 

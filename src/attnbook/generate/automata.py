@@ -81,19 +81,24 @@ class Regex:
             raise self.error("a closing bracket that was not opened")
 
     def step(self, state: Node, character: str) -> Node | None:
+        """The state after one more character; None if no match begins with what was read."""
         after = rest(state, character)
         return None if after == NOTHING else after
 
     def accepts(self, state: Node) -> bool:
+        """Is what was read a match as a whole?"""
         return may_end(state)
 
     def error(self, what: str) -> ValueError:
+        """What is wrong, and where in the expression; for the caller to raise."""
         return ValueError(f"{what}, at {self.at} of the regular expression {self.pattern!r}")
 
     def peek(self) -> str:
+        """The next character of the expression; "" at its end."""
         return self.pattern[self.at : self.at + 1]
 
     def take(self) -> str:
+        """The next character of the expression, which is behind then."""
         self.at += 1
         return self.pattern[self.at - 1 : self.at]
 

@@ -175,15 +175,18 @@ class AltUp(nn.Module):
         self.to_correct = nn.Linear(streams, streams, bias=False)
 
     def routes(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B T S"]:
+        """How much each stream is read, between −1 and 1, as the first one says."""
         return torch.tanh(self.route(self.norm(x) / x.shape[-1]))
 
     def predict(self, streams: Float[Tensor, "S B T C"]) -> Float[Tensor, "S B T C"]:
+        """Each stream plus a mixture of all, before a block."""
         mix = self.to_mix(self.routes(streams[0])).unflatten(-1, (len(streams), -1))
         return streams + torch.einsum("sbtc,btrs->rbtc", streams, mix)
 
     def correct(
         self, predicted: Float[Tensor, "S B T C"], found: Float[Tensor, "B T C"]
     ) -> Float[Tensor, "S B T C"]:
+        """Each stream plus its share of what the block has changed in the first."""
         share = self.to_correct(self.routes(found)) + 1  # (B T S)
         return predicted + share.permute(2, 0, 1)[..., None] * (found - predicted[0])
 

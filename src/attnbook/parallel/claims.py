@@ -71,6 +71,7 @@ def mean(wire: Wire, loss: float) -> float:
 
 
 def parts(wire: Wire, axis: int = 0) -> example.Batch:
+    """This process's part of the batch, which is cut along `axis`."""
     tokens, targets = example.batch()
     return share(wire, tokens, axis), share(wire, targets, axis)
 

@@ -46,6 +46,7 @@ def names(code: CodeType) -> Iterator[str]:
 
 
 def used(function: FunctionType) -> dict[str, Any]:
+    """What a function looks up in its file, by name."""
     found = {name: function.__globals__.get(name) for name in names(function.__code__)}
     return {name: thing for name, thing in found.items() if thing is not None}
 
@@ -60,6 +61,7 @@ def called(function: FunctionType) -> Iterator[FunctionType]:
 
 
 def imported(function: FunctionType) -> Iterator[str]:
+    """The lines that import what a function uses; ValueError for what no line can import."""
     for name, thing in used(function).items():
         if isinstance(thing, ModuleType):
             yield f"import {thing.__name__}" + (f" as {name}" if thing.__name__ != name else "")

@@ -48,6 +48,7 @@ def add(parts: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    """Print what was asked for."""
     print(compared() if options.published else planned(options))
 
 
@@ -96,6 +97,7 @@ def planned(options: argparse.Namespace) -> str:
 
 
 def arranged(decoder: DecoderConfig, layout: Layout) -> list[str]:
+    """Lines on the model and how its GPUs are arranged."""
     return [
         f"model      {decoder.parameters / 1e9:,.2f} billion parameters: {decoder.depth} blocks of "
         f"width {decoder.width:,}, {decoder.heads} heads, {decoder.kv_heads} of keys and values",
@@ -105,6 +107,7 @@ def arranged(decoder: DecoderConfig, layout: Layout) -> list[str]:
 
 
 def fits(decoder: DecoderConfig, layout: Layout, batch: Batch, gpu: str) -> list[str]:
+    """Lines on the memory of the fullest GPU."""
     need, there = memory(decoder, layout, batch), GPUS[gpu][1]
     parts = f"weights {need.weights / GB:.1f}, gradients {need.gradients / GB:.1f}, " + (
         f"optimizer {need.optimizer / GB:.1f}, activations {need.activations / GB:.1f}"
@@ -118,6 +121,7 @@ def fits(decoder: DecoderConfig, layout: Layout, batch: Batch, gpu: str) -> list
 
 
 def sends(decoder: DecoderConfig, layout: Layout, batch: Batch) -> list[str]:
+    """Lines on one step: its micro-batches, and the bytes that are sent."""
     each, rounds = sent(decoder, layout, batch), batch.rounds(layout)
     return [
         f"step       {batch.tokens:,} tokens, {rounds} micro-batches; the pipeline waits "
@@ -130,6 +134,7 @@ def sends(decoder: DecoderConfig, layout: Layout, batch: Batch) -> list[str]:
 def takes(
     decoder: DecoderConfig, layout: Layout, batch: Batch, options: argparse.Namespace
 ) -> list[str]:
+    """Lines on speed and time: at a given efficiency, or by the pace of a step."""
     if options.efficiency is None:
         return paced(decoder, layout, batch, options)
     rate = GPUS[options.gpu][0] * options.efficiency

@@ -12,7 +12,6 @@ from attnbook.decoder_config import DecoderConfig
 
 WEIGHT, MOMENTS = 2, 12
 LOGIT = 4
-RECOMPUTE = ("none", "blocks")
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,7 @@ class Layout:
 
     @property
     def gpus(self) -> int:
+        """How many GPUs there are."""
         return self.data * self.tensor * self.pipeline
 
 
@@ -71,6 +71,7 @@ class Memory:
 
     @property
     def total(self) -> int | float:
+        """All bytes together."""
         return self.weights + self.gradients + self.optimizer + self.activations
 
 
@@ -158,6 +159,7 @@ class Sent:
 
     @property
     def total(self) -> int | float:
+        """All bytes together."""
         return self.data + self.tensor + self.pipeline
 
 

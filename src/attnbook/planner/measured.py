@@ -34,6 +34,7 @@ class Scaling:
         return pace(*self.arranged(gpus), self.gpu).data
 
     def arranged(self, gpus: int) -> tuple[DecoderConfig, Layout, Batch]:
+        """Model, layout and batch of the run on so many GPUs."""
         batch = Batch(gpus * self.rounds * self.micro * self.T, self.T, self.micro)
         return self.decoder, Layout(gpus, shard=3), batch
 

@@ -37,6 +37,7 @@ class Pace:
 
     @property
     def shown(self) -> int | float:
+        """All of it, one after the other: nothing of the sending is hidden."""
         return self.compute + self.bubble + self.tensor + self.data + self.pipeline
 
 

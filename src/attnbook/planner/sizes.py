@@ -27,5 +27,6 @@ def of_size(N: int | float, V: int = 128_256, aspect: int = 128) -> DecoderConfi
 
 
 def shaped(heads: int, depth: int, V: int, tie: bool) -> DecoderConfig:
+    """A decoder of so many heads, each 128 wide, and so many blocks."""
     kv_heads = max(k for k in range(1, 9) if heads % k == 0)
     return DecoderConfig(V, 128 * heads, depth, heads, kv_heads, 448 * heads, tie)

@@ -63,6 +63,7 @@ class Inputs:
 
     @classmethod
     def of(cls, x: Float[Tensor, "*batch C"]) -> "Inputs":
+        """The means over these inputs."""
         x = x.flatten(0, -2)
         return cls(x.T @ x / len(x), x.abs().mean(0))
 

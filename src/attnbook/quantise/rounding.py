@@ -76,6 +76,7 @@ class QuantisedMatrix(nn.Module):
         self.register_buffer("scales", scales)
 
     def levels(self, rows: Integer[Tensor, "*batch"] | slice = slice(None)) -> Tensor:
+        """The whole numbers of these rows, one for each weight."""
         stored = self.stored[rows]
         return unpack(stored, self.shape[1]) if self.bits <= 4 else stored
 

@@ -94,6 +94,7 @@ def plain(value: Any) -> Any:
 
 
 def shapes(state: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    """The shape of each weight, under a name that says what it is."""
     return {f"weights {name}": tuple(tensor.shape) for name, tensor in state.items()}
 
 

@@ -45,6 +45,7 @@ class ProgressBar:
         self.write(text + (f" · loss {loss[-1]:.3f}" if loss else ""), step)
 
     def write(self, text: str, step: int) -> None:
+        """Put this text in the place of the last."""
         if self.where == "terminal":
             sys.stderr.write("\r" + text.ljust(self.width))
             sys.stderr.flush()

@@ -335,6 +335,7 @@ class Run:
         self.value = self.value + value.detach() if count > 1 else value.detach()
 
     def set_rates(self, factor: int | float) -> None:
+        """The learning rates of now: those of the optimizer times `factor`."""
         for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
             group["lr"] = rate * factor
 
@@ -413,6 +414,7 @@ class Run:
             callback.on_evaluation(self)
 
     def save(self) -> None:
+        """Write the checkpoint, if there is one and it is not of this step already."""
         if self.file and self.saved_at != self.history.steps:
             self.read()
             self.file.save(asdict(self.history), self.random)
@@ -425,6 +427,7 @@ def modes(model: nn.Module) -> list[tuple[nn.Module, bool]]:
 
 
 def put_back(modes: list[tuple[nn.Module, bool]]) -> None:
+    """The inverse of `modes`."""
     for module, training in modes:
         module.training = training
 

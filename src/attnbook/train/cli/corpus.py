@@ -92,6 +92,7 @@ def documents(data: str) -> tuple[list[str], list[str]]:
 
 
 def read(path: Path) -> str:
+    """The text of a file; ValueError unless it is UTF-8."""
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:

@@ -28,6 +28,7 @@ class Log:
                 self.board.add_scalar(name, number, step)
 
     def close(self) -> None:
+        """Close the curves, if any are drawn."""
         if self.board is not None:
             self.board.close()
 
