@@ -278,6 +278,11 @@ CASES = {
     ),
     "starcoder2": ("Starcoder2", "Starcoder2ForCausalLM", GROUPED | PLAIN | {"sliding_window": 3}),
     "nemotron": ("Nemotron", "NemotronForCausalLM", GROUPED | PART | {"head_dim": 8}),
+    "nemotron tied": (
+        "Nemotron",
+        "NemotronForCausalLM",
+        GROUPED | PART | {"tie_word_embeddings": True},
+    ),
     "nanochat": ("NanoChat", "NanoChatForCausalLM", GROUPED | PLAIN),
     "opt": (
         "OPT",

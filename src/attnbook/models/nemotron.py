@@ -25,6 +25,7 @@ def nemotron(
     D: int = 128,
     rotate: Rotary | None = None,
     eps: float = 1e-5,
+    tie: bool = False,
 ) -> LanguageModel:
     """Parmar et al. 2024, "Nemotron-4 15B", section 2: LayerNorm whose weight is 1 + what it
     learned, a network with a squared ReLU, half of the channels rotated, no biases."""
@@ -36,7 +37,7 @@ def nemotron(
         attention = Attention(project, nn.Linear(heads * D, width, bias=False), rotate)
         return attention, MLP(width, hidden, SquaredReLU(), bias=False)
 
-    return decoder(V, width, pre_norm(parts, depth, norm), norm())
+    return decoder(V, width, pre_norm(parts, depth, norm), norm(), tie)
 
 
 @family("nemotron", LLAMA, "NemotronForCausalLM", prefix="model.")
@@ -44,8 +45,6 @@ def build_nemotron(config: Config) -> nn.Module:
     only(config, "hidden_act", "relu2")
     only(config, "attention_bias", False)
     only(config, "mlp_bias", False)
-    only(config, "tie_word_embeddings", False)
     sizes = frame(config)
-    del sizes["tie"]
     D = head_width(config, sizes["width"], sizes["heads"])
     return nemotron(D=D, eps=config.get("norm_eps", 1e-5), **sizes)
