@@ -65,6 +65,7 @@ def build_nanochat(config: Config) -> nn.Module:
     sizes = frame(config)
     del sizes["tie"]
     usual = sizes.pop("rotate")
-    rotate = Rotary(usual.D, usual.base, -torch.tensor(usual.frequencies), scale=usual.scale)
+    frequencies = -torch.tensor(usual.frequencies, device="cpu")
+    rotate = Rotary(usual.D, usual.base, frequencies, scale=usual.scale)
     cap, eps = config.get("final_logit_softcapping", 15.0), config.get("rms_norm_eps", 1e-6)
     return nanochat(rotate=rotate, cap=cap, eps=eps, **sizes)
