@@ -15,9 +15,9 @@ def watch(model: nn.Module, kind: type[nn.Module] = Attention) -> Iterator[dict[
     """Inside this context the weights of every attention are kept: name → (B, H, Tq, Tk).
 
     The names are those of `model.named_modules()`; a layer called again replaces its entry. Another
-    `kind` of layer shows what it calls `see` with: MixtureOfExperts the chances, (B, T, E).
+    `kind` of layer shows what it calls `on_weights` with: MixtureOfExperts the chances, (B, T, E).
     """
-    # Any: a layer of another kind has its `see`, too, which nn.Module does not know.
+    # Any: a layer of another kind has its `on_weights`, too, which nn.Module does not know.
     layers: dict[str, Any] = {
         name: part for name, part in model.named_modules() if isinstance(part, kind)
     }
