@@ -2,13 +2,12 @@
 
 from functools import partial
 
-import torch
 from torch import nn
 
 from attnbook.attention import Attention, Projection
 from attnbook.block import Stack
 from attnbook.feedforward import MLP, SquaredReLU
-from attnbook.models.config import Config, frame, only
+from attnbook.models.config import Config, Sizes, decoder_config, only
 from attnbook.models.gemma import Cap
 from attnbook.models.layout import Table
 from attnbook.models.llama import ATTENTION, ENDS
@@ -25,7 +24,7 @@ def nanochat(
     heads: int = 16,
     kv_heads: int = 16,
     hidden: int = 8192,
-    rotate: Rotary | None = None,
+    base: float = 10_000.0,
     cap: float | None = 15.0,
     eps: float = 1e-6,
 ) -> LanguageModel:
@@ -33,7 +32,7 @@ def nanochat(
     for queries and keys; a squared ReLU, logits with a soft cap, no biases. Pairs turn clockwise,
     so their frequencies are negative."""
     D, norm = width // heads, partial(nn.RMSNorm, eps=eps, elementwise_affine=False)
-    rotate = rotate or Rotary(D, frequencies=-linear(D))
+    rotate = Rotary(D, frequencies=-linear(D, base))
 
     def parts() -> tuple[nn.Module, nn.Module]:
         project = Projection(width, heads, kv_heads, D, False, norm(D), norm(D))
@@ -62,10 +61,9 @@ def build_nanochat(config: Config) -> nn.Module:
     only(config, "hidden_act", "relu2")
     only(config, "attention_bias", False)
     only(config, "tie_word_embeddings", False)
-    sizes = frame(config)
+    rope = config.get("rope_parameters") or {}
+    only(rope, "rope_type", "default")
+    sizes: Sizes = vars(decoder_config(config)) | {"base": float(rope.get("rope_theta", 10_000.0))}
     del sizes["tie"]
-    usual = sizes.pop("rotate")
-    frequencies = -torch.tensor(usual.frequencies, device="cpu")
-    rotate = Rotary(usual.D, usual.base, frequencies, scale=usual.scale)
     cap, eps = config.get("final_logit_softcapping", 15.0), config.get("rms_norm_eps", 1e-6)
-    return nanochat(rotate=rotate, cap=cap, eps=eps, **sizes)
+    return nanochat(cap=cap, eps=eps, **sizes)
