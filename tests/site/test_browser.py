@@ -1,6 +1,5 @@
 """What a reader meets: on a phone, at night, without network, by keyboard or screen reader."""
 
-import os
 import re
 import sys
 import threading
@@ -10,12 +9,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from toc import pages
+from built_site import CHAPTERS, FILES, SITE
 
-ROOT = Path(__file__).parents[2]
-SITE = Path(os.environ.get("ATTNBOOK_SITE", ROOT / "_build/html")).resolve()
-FILES = pages(ROOT)
-CHAPTERS = [file for file in FILES if re.match(r"book/\d\d-", file)]
 PAGES = [f"{file}.html" for file in FILES] + ["search.html?q=attention", "genindex.html"]
 OFTEN = [
     *(page for page in PAGES if "-deeper-" not in page and "/reference/" not in page),

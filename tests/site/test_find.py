@@ -1,20 +1,11 @@
 """What people look for they find: by the search, in the index, in the glossary, on a disk too."""
 
 import json
-import os
 import re
-import sys
-from functools import cache
-from pathlib import Path
 
 import pytest
-from bs4 import BeautifulSoup
-from toc import pages
+from built_site import CHAPTERS, ROOT, SITE, built, read, todays_theme
 
-ROOT = Path(__file__).parents[2]
-SITE = Path(os.environ.get("ATTNBOOK_SITE", ROOT / "_build/html")).resolve()
-FILES = pages(ROOT)
-CHAPTERS = [file for file in FILES if re.match(r"book/\d\d-", file)]
 APPENDICES = ["book/derivations", "book/lectures-checked"]
 QUESTIONS = json.loads((ROOT / "tests/site/questions.json").read_text("utf-8"))
 
@@ -130,20 +121,7 @@ TOPICS = {
     "appendices": ["variance of a dot product, proof", "errata", "sum over heads, proof"],
 }
 
-pytestmark = [
-    pytest.mark.skipif(
-        not (SITE / "index.html").exists() and os.environ.get("ATTNBOOK_REQUIRE_BROWSER") != "1",
-        reason=f"there is no site in {SITE}: make book",
-    ),
-    pytest.mark.skipif(
-        sys.version_info < (3, 11), reason="the lock of Python 3.10 has an older theme"
-    ),
-]
-
-
-@cache
-def read(page):
-    return BeautifulSoup((SITE / f"{page}.html").read_text("utf-8"), "html.parser")
+pytestmark = [built, todays_theme]
 
 
 def sections_of(labels):

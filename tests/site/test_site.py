@@ -2,7 +2,6 @@
 
 import ast
 import json
-import os
 import re
 import statistics
 from copy import copy
@@ -12,35 +11,22 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 import yaml
-from bs4 import BeautifulSoup
-from toc import pages
+from built_site import CHAPTERS, FILES, ROOT, SITE, built, read
 
-ROOT = Path(__file__).parents[2]
-SITE = Path(os.environ.get("ATTNBOOK_SITE", ROOT / "_build/html"))
 CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))
 FORMULAS = CONFIG["sphinx"]["config"]["mathjax3_config"]["loader"]["load"]
-FILES = pages(ROOT)
-CHAPTERS = [file for file in FILES if re.match(r"book/\d\d-", file)]
 MAIN = [file for file in CHAPTERS if "deeper" not in file]
 LABS = [file for file in FILES if file.startswith("labs/student/")]
 PAGES = [*FILES, "search", "genindex"]
 LOADS = {"img": "src", "script": "src", "iframe": "src", "source": "src", "video": "src"}
 FETCHED = {"stylesheet", "preload", "icon", "shortcut", "preconnect", "dns-prefetch", "manifest"}
 
-pytestmark = pytest.mark.skipif(
-    not (SITE / "index.html").exists() and os.environ.get("ATTNBOOK_REQUIRE_BROWSER") != "1",
-    reason=f"there is no site in {SITE}: make book",
-)
-
-
-@cache
-def read(page):
-    return BeautifulSoup((SITE / f"{page}.html").read_text("utf-8"), "html.parser")
+pytestmark = built
 
 
 @cache
 def targets(file):
-    page = file.relative_to(SITE.resolve()).with_suffix("").as_posix()
+    page = file.relative_to(SITE).with_suffix("").as_posix()
     return {tag["id"] for tag in read(page).select("[id]")}
 
 

@@ -1,12 +1,9 @@
 """What readers take with them: slides, the printed book, a shared link, a reference to cite."""
 
 import json
-import os
 import re
-import sys
 import unicodedata
 import xml.etree.ElementTree as xml
-from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,14 +13,9 @@ import pdf
 import pytest
 import slides
 import yaml
-from bs4 import BeautifulSoup
+from built_site import CHAPTERS, FILES, ROOT, SITE, built, read, todays_theme
 from paper import Paper
-from toc import pages
 
-ROOT = Path(__file__).parents[2]
-SITE = Path(os.environ.get("ATTNBOOK_SITE", ROOT / "_build/html")).resolve()
-FILES = pages(ROOT)
-CHAPTERS = [file for file in FILES if re.match(r"book/\d\d-", file)]
 ROAD = [file for file in CHAPTERS if "deeper" not in file]
 HEAVIEST_BOOK = 60e6  # bytes
 PRINTED = [  # a part of the book that has all that the whole has
@@ -36,20 +28,7 @@ PRINTED = [  # a part of the book that has all that the whole has
 SAMPLE = "book/05-multi-head-attention"
 THREE = {page for page in ROAD if re.match(r"book/(02|06|13)-", page)}
 
-pytestmark = [
-    pytest.mark.skipif(
-        not (SITE / "index.html").exists() and os.environ.get("ATTNBOOK_REQUIRE_BROWSER") != "1",
-        reason=f"there is no site in {SITE}: make book",
-    ),
-    pytest.mark.skipif(
-        sys.version_info < (3, 11), reason="the lock of Python 3.10 has an older theme"
-    ),
-]
-
-
-@cache
-def read(page):
-    return BeautifulSoup((SITE / f"{page}.html").read_text("utf-8"), "html.parser")
+pytestmark = [built, todays_theme]
 
 
 def weekly(value):
