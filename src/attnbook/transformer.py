@@ -68,6 +68,10 @@ class Embed(nn.Module):
     ) -> Float[Tensor, "B T C"]:
         """`start` is the position of the first token, or the positions of all, (T,) or (B, T).
         Without `token_types` all tokens are of type 0."""
+        if tokens.dim() != 2:
+            raise ValueError(
+                f"tokens are (B, T), one row alone is tokens[None]; got {tuple(tokens.shape)}"
+            )
         try:
             x = self.scale * self.tokens(tokens)
         except IndexError:  # looked up first, checked afterwards: no number is read back for it

@@ -43,6 +43,11 @@ class Patches(nn.Module):
         self.to_width = nn.Linear(channels * size * size, width, bias=bias)
 
     def forward(self, images: Float[Tensor, "B channels rows columns"]) -> Float[Tensor, "B P C"]:
+        if images.dim() != 4:
+            raise ValueError(
+                "images are (B, channels, rows, columns), one alone is image[None]; got "
+                f"{tuple(images.shape)}"
+            )
         if images.shape[1] != self.channels:
             raise ValueError(f"images have {images.shape[1]} channels, not {self.channels}")
         return self.to_width(cut(images, self.size))

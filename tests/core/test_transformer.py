@@ -223,6 +223,13 @@ def test_a_mask_of_numbers_is_refused(monkeypatch, tokens):
         lively(bert(V, 9, C, 1, 3))(tokens, torch.ones(2, T))
 
 
+@pytest.mark.parametrize("make", [bert, gpt2])
+def test_a_row_of_tokens_alone_is_refused(monkeypatch, tokens, make):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # as for the reader
+    with pytest.raises(ValueError, match=r"tokens are \(B, T\), one row alone.*got \(7,\)"):
+        make(V, 9, C, 1, 3)(tokens[0])
+
+
 def test_a_table_of_positions_is_learned():
     embed = Embed(V, C, Learned(9, C))
     embed(torch.tensor([[3, 3, 3]])).sum().backward()

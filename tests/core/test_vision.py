@@ -259,6 +259,7 @@ def test_a_small_vit_learns_on_which_side_the_light_is(pool):
         (lambda: resize(model(), (7, 8)), "image of 7 × 8 does not divide into patches of 2 × 2"),
         (lambda: model()(pictures(8, 8)), "images are 8 × 8, this model is for 6 × 8"),
         (lambda: model()(pictures(channels=1)), "images have 1 channels, not 3"),
+        (lambda: model()(pictures()[0]), "one alone is image\\[None\\]"),
         (lambda: vit(width=30, heads=4), "width 30 does not divide into 4 heads"),
     ],
 )

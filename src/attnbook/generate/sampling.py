@@ -190,7 +190,10 @@ def start_session(
     elif not cached or window is not None:
         session = DecodingSession(model, None, mask, window)
     elif not hasattr(model, "caches"):
-        raise ValueError(f"a {type(model).__name__} has no caches(): say cached=False")
+        raise ValueError(
+            f"a {type(model).__name__} has no caches(): say cached=False, if no position "
+            "sees a later one"
+        )
     else:
         session = DecodingSession(model, model.caches(), mask)
     T = session.longest(tokens)
