@@ -64,7 +64,8 @@ def spelt(ids: Sequence[int], vocabulary: Sequence[bytes], text: bytes) -> list[
     wrong = [number for number in ids if not 0 <= number < len(vocabulary)]
     if wrong:
         raise ValueError(f"encode: token {wrong[0]} is not in 0..{len(vocabulary) - 1}")
-    if b"".join(vocabulary[number] for number in ids) != text:
+    size = sum(len(vocabulary[number]) for number in ids)  # before they are put together
+    if size != len(text) or b"".join(vocabulary[number] for number in ids) != text:
         raise ValueError("encode: the tokens of a text do not spell it: decode them and compare")
     return list(ids)
 

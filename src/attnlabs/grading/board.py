@@ -47,18 +47,19 @@ def sheet(entries: Sequence[Entry], levels: Levels) -> str:
     for place, e in ranked(entries):
         score = "" if e.nats is None else f"{e.nats:.4f}"
         error = "" if e.error is None else f"{e.error:.4f}"
-        line: list[Cell] = [place, e.team, score, error, "reference" if e.level else "project"]
+        line: list[Cell] = [place, e.team, score, error, REFERENCE if e.level else PROJECT]
         line += [e.vocabulary or None, f"{e.parameters}" if e.parameters else "", f"{e.cpu:.1f}"]
         line += [f"{e.predicting:.1f}", e.file, e.reason, e.look]
         lines.append((math.inf if e.nats is None else e.nats, line))
     for name, (paid, spread) in levels.items():
-        line = ["", name, f"{paid:.4f}", f"{spread:.4f}", "no learning", *[""] * 7]
+        line = ["", name, f"{paid:.4f}", f"{spread:.4f}", COUNTS, *[""] * 7]
         lines.append((paid, line))
     return table(HEAD, [line for _, line in sorted(lines, key=lambda pair: pair[0])])
 
 
 WAITS = "the leaderboard tells: give grade its table, --leaderboard leaderboard.csv."
 PAIRS = "counts of pairs of bytes"  # the line that a project must be better than
+PROJECT, REFERENCE, COUNTS = "project", "reference", "no learning"  # the levels of lines
 
 
 def waits(row: Row) -> bool:
@@ -68,16 +69,18 @@ def waits(row: Row) -> bool:
 
 def credit(lab: Lab, rows: Sequence[Row], path: Path) -> None:
     """Give the points of the leaderboard's question: all for a score better than that of pairs."""
-    read = [line for _, line in lines(path, ["file", "team", "nats per byte", "reason"])]
-    pairs = [float(line["nats per byte"]) for line in read if line["team"] == PAIRS]
-    if not pairs:
+    read = [line for _, line in lines(path, ["file", "team", "nats per byte", "level", "reason"])]
+    # Who a line is about its `level` says; a team is called as it likes, and a file too
+    counts = [line for line in read if line["level"] == COUNTS and line["team"] == PAIRS]
+    if not counts:
         raise ValueError(f"{path}: there is no line {PAIRS!r}; is it a leaderboard's table?")
-    by_file = {line["file"]: line for line in read if line["file"]}
+    pairs = float(counts[0]["nats per byte"])
+    by_file = {line["file"]: line for line in read if line["level"] == PROJECT}
     for row in rows:
         for asked in lab.asked:
             answer, line = row.questions[asked.name], by_file.get(safe(row.file))
             if answer.text == WAITS and line is not None:
-                row.questions[asked.name] = scored(line, pairs[0], asked.points)
+                row.questions[asked.name] = scored(line, pairs, asked.points)
 
 
 def scored(line: Mapping[str, str], pairs: float, worth: int) -> Answer:

@@ -24,9 +24,9 @@ from attnlabs.grading import formats, sandbox
 from attnlabs.grading.folder import stored
 from attnlabs.grading.stages import Failed, Room, Stage
 from attnlabs.grading.submissions import Submission
-from attnlabs.inside import project
 
 MOST_CODE = 100_000  # characters of code in a notebook
+READING = 30.0  # seconds for reading one
 VERSION = 2  # of the way projects are scored; scores of another are not these
 
 
@@ -94,29 +94,30 @@ def scored(contest: Contest, submission: Submission, box: Path, number: int = 0)
         entry.reason = "the file is empty, too large, or cannot be read."
         return entry
     raw = formats.for_the_sandbox(submission.file, submission.content)
+    room = Room(box, contest.program, number)
     try:
-        size, team, entry.look = project.code_of(raw)
-        absent, code = project.without(raw), project.code_alone(raw)
-    except Exception:
-        entry.reason = formats.why_none(raw)
-        return entry
-    entry.team = team or entry.team
-    if size > MOST_CODE:
-        entry.reason = f"{size:,} characters of code are too much; {MOST_CODE:,} are allowed."
-        return entry
-    if absent:
-        entry.reason = absent
-        return entry
-    try:
-        stages(contest, entry, code, box, number)
+        note, code = understood(raw, room)
+        entry.team, entry.look = note["team"] or entry.team, note["look"]
+        entry.reason = note["wrong"]
+        if not entry.reason:
+            stages(contest, entry, code, room)
     except (Failed, ValueError) as error:
         entry.reason = f"{str(error)[:400]}."
     return entry
 
 
-def stages(contest: Contest, entry: Entry, raw: bytes, box: Path, number: int) -> None:
+def understood(raw: bytes, room: Room) -> tuple[dict[str, Any], bytes]:
+    """What a file says of itself, and its code alone. It is read in the sandbox, where reading has
+    limits; nothing of it runs there."""
+    with Stage({"stage": "read", "most": MOST_CODE}, [raw], READING, room) as stage:
+        note, code = stage.hear()
+    if note["wrong"] is None:
+        note["wrong"] = formats.why_none(raw)
+    return note, code
+
+
+def stages(contest: Contest, entry: Entry, raw: bytes, room: Room) -> None:
     """Train, encode, predict; a Failed or ValueError where one of them goes wrong."""
-    room = Room(box, contest.program, number)
     most = contest.seconds * (1 + contest.grace) + 2
     head: dict[str, Any] = {"stage": "submit", "seconds": contest.seconds}
     with Stage(head, [raw, contest.train], most, room) as stage:

@@ -31,6 +31,7 @@ LIMITS = {
     "file": 64 * sandbox.MEGA,
 }
 LARGEST = 64 * sandbox.MEGA  # of one answer: weights, or probabilities of one step
+NOTE = 4 * sandbox.MEGA  # of the line before it, which takes far more memory once it is read
 ENDED = {
     "": "its process ended without an answer",
     "time": "it took more than {cpu:.0f} seconds of processor time",
@@ -133,12 +134,14 @@ class Stage:
     def hear(self) -> tuple[dict[str, Any], bytes]:
         """The next answer: its note and its bytes. A Failed says why there is none."""
         while (end := self.left.find(b"\n")) < 0:
-            if len(self.left) > LARGEST or not self.read():
+            if len(self.left) > NOTE:
+                raise Failed(f"{self.name}: a line of more than {NOTE:,} bytes is too much")
+            if not self.read():
                 raise self.failure()
         try:
             note = json.loads(bytes(self.left[:end]))
             size = int(note["bytes"])
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             raise Failed(f"{self.name}: what it says cannot be read") from None
         if not 0 <= size <= LARGEST:
             raise Failed(f"{self.name}: {size:,} bytes are too much; {LARGEST:,} are allowed")
@@ -181,5 +184,5 @@ class Stage:
         note, found = self.hear()
         try:
             return np.frombuffer(found, np.float32).reshape([int(n) for n in note["shape"]])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError):
             raise Failed(f"{self.name}: what it says cannot be read") from None

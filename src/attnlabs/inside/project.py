@@ -1,4 +1,4 @@
-"""Runs one stage of a project of lab 8 in the sandbox: training, encoding or predicting.
+"""Runs one stage of a project of lab 8 in the sandbox: reading, training, encoding, predicting.
 
 A stage is a process of its own, in a sandbox of its own, so that what encodes the held-out text
 cannot tell what predicts it. What comes in (standard input): a line of JSON and what it announces,
@@ -14,6 +14,7 @@ import resource
 import signal
 import sys
 import time
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +30,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 LATIN = "latin-1"  # each byte is one character
 MOST_HELD = 2000  # characters of the constants of a statement
 LONG_NAME = 40  # characters
+MOST_PACKED = 12_000  # bytes of all code, packed; our longest reference has 3,600
 EVERY = 0.05  # seconds after which the processes are counted again
 
 
@@ -122,6 +124,7 @@ def run(head: Mapping[str, Any], blobs: Sequence[bytes]) -> None:
     child.restrict(head["limits"])
     talk = Talk(requests, answers)
     stages: dict[str, Callable[..., None]] = {
+        "read": read,
         "submit": submit,
         "encode": encode,
         "predict": predict,
@@ -201,6 +204,24 @@ def predict(talk: Talk, head: Mapping[str, Any], raw: bytes, weights: bytes, tok
         talk.say({"shape": list(found.shape)}, found.numpy().tobytes())
 
 
+def read(talk: Talk, head: Mapping[str, Any], raw: bytes) -> None:
+    """What a file says of itself: the name of the team, what a person should look at, and a
+    sentence where it cannot be scored, None if it is no notebook. Then its code alone."""
+    note: dict[str, Any] = {"team": "", "look": "", "wrong": None}
+    code = b""
+    with suppress(Exception):
+        pairs = cells.read(raw)
+        size = sum(len(source) for kind, source in pairs if kind == "code")
+        if size > head["most"]:
+            words = f"{size:,} characters of code are too much; {head['most']:,} are allowed."
+            note["wrong"] = words
+        else:
+            _, note["team"], note["look"] = code_of(raw)
+            code = code_alone(raw)
+            note["wrong"] = without(raw)
+    talk.say(note, code)
+
+
 def code_alone(raw: bytes) -> bytes:
     """A notebook of the code alone, as Python has understood it: no comments, text, outputs and
     metadata, in which something could travel that nobody has counted. Nothing runs."""
@@ -225,7 +246,8 @@ def code_of(raw: bytes) -> tuple[int, str, str]:
     """How many characters of code a notebook has, the name in `TEAM`, and its largest constants.
 
     Nothing runs. Constants, docstrings and names are told in words where they are long enough to
-    hold a text.
+    hold a text, and so is the code where it stays long when it is packed: in whatever form a text
+    is hidden, it has to be somewhere.
     """
     pairs = cells.read(raw)
     tree, _ = cells.statements(pairs)
@@ -244,6 +266,9 @@ def code_of(raw: bytes) -> tuple[int, str, str]:
             )
     if together > 4 * MOST_HELD and not large:
         large = f"its constants have {together:,} characters together: a text or weights?"
+    packed = len(zlib.compress(code_alone(raw), 9))
+    if packed > MOST_PACKED and not large:
+        large = f"its code has {packed:,} bytes when it is packed: a text or weights?"
     return sum(len(source) for kind, source in pairs if kind == "code"), team, large
 
 

@@ -10,9 +10,11 @@ import pytest
 import torch
 
 from attnbook.data import text
-from attnlabs import cli, leaderboard, nats
-from attnlabs.grading import board, contest
+from attnlabs import cli, leaderboard, nats, parts, source
+from attnlabs.grading import board, contest, stages
+from attnlabs.grading.row import Answer, Row
 from attnlabs.grading.submissions import Submission
+from attnlabs.inside import project
 
 BYTES = "import torch\nBYTES = [bytes([n]) for n in range(256)]\n"
 UNIFORM = (
@@ -190,10 +192,51 @@ def test_code_is_weighed_and_a_hidden_text_is_looked_at(small, box):
     long = contest.scored(small, handed_in("x = 1\n" * 50_000), box)
     assert "characters of code" in long.reason
     hidden = handed_in(UNIFORM + f"KNOWN = {'abc ' * 900!r}\n")
-    assert (
-        "constants of 3,602"
-        in contest.project.code_of(contest.formats.for_the_sandbox(hidden.file, hidden.content))[2]
-    )
+    raw = contest.formats.for_the_sandbox(hidden.file, hidden.content)
+    assert "constants of 3,602" in project.code_of(raw)[2]
+
+
+def test_a_file_is_read_where_reading_has_limits(small, box, monkeypatch):
+    """Two megabytes of `0;` take minutes and gigabytes, which were the grader's own."""
+    monkeypatch.setattr(project.cells, "read", None)
+    entry = contest.scored(small, handed_in("0;" * 1_000_000), box)
+    assert "2,000,000 characters of code are too much" in entry.reason
+
+
+@pytest.mark.parametrize("said", [b'{"bytes": Infinity}\n', b"[" * (stages.NOTE + 1)])
+def test_a_note_that_would_cost_the_grader_is_refused(said):
+    stage = stages.Stage.__new__(stages.Stage)
+    stage.name, stage.left, stage.deadline = "encode", bytearray(said), 0.0
+    with pytest.raises(stages.Failed, match=r"cannot be read|is too much"):
+        stage.hear()
+
+
+def test_tokens_are_counted_before_they_are_put_together():
+    """A terabyte, which no machine has."""
+    with pytest.raises(ValueError, match="do not spell"):
+        nats.spelt([0] * (1 << 20), [b"a" * (1 << 20)], b"aa")
+
+
+def credited(root, tmp_path, entries):
+    """What the rows of two projects have for the leaderboard's question."""
+    course = source.find(8, root / "labs")
+    name = next(n for n, several in course.parts.items() if several[0].kind not in parts.ASKS)
+    rows = [Row(entry.file) for entry in entries if not entry.level]
+    for row in rows:
+        row.questions = {asked.name: Answer(0, "") for asked in course.asked}
+        row.questions[name] = Answer(None, board.WAITS)
+    (tmp_path / "board.csv").write_text(board.sheet(entries, LEVELS))
+    board.credit(course, rows, tmp_path / "board.csv")
+    return [row.questions[name].points for row in rows]
+
+
+@pytest.mark.parametrize("score", [1.5, None])
+def test_a_team_that_calls_itself_a_reference_is_a_team(root, tmp_path, score):
+    """It put the bar where nobody got over it, or ended the grading of all."""
+    honest = contest.Entry("b.ipynb", "b", 1.75, 0.02)
+    other = contest.Entry("a.ipynb", board.PAIRS, score, score and 0.02, "it has none")
+    level = contest.Entry("b.ipynb", "level 1", 3.0, 0.02, level=True)
+    assert credited(root, tmp_path, [level, honest, other]) == [2, 2 if score else 0]
 
 
 ENTRIES = [
