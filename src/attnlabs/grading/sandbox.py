@@ -94,6 +94,7 @@ def wall(program: str, folder: Path, hidden: Iterable[Path] = ()) -> list[str]:
         for name in ("SETUID", "SETGID", "KILL"):
             line += ["--cap-add", f"CAP_{name}"]
     line += ["--proc", "/proc", "--dev", "/dev", "--clearenv"]
+    line += ["--ro-bind", "/dev/null", "/dev/zero"]  # which is memory that counts for no process
     line += ["--perms", "1777", "--size", str(64 * MEGA), "--tmpfs", "/tmp"]
     for name in SYSTEM:
         line += ["--ro-bind-try", f"/{name}", f"/{name}"]

@@ -22,6 +22,7 @@ import safetensors.torch
 import torch
 
 from attnlabs.inside import answer
+from attnlabs.inside.refused import refuse
 
 PATIENCE = 3  # times these seconds by the clock: a busy machine gives a process a third of a core
 SLOWER = 3  # times the seconds of a question that its gradients may take, or a part of a project
@@ -68,7 +69,8 @@ def send(out: int, name: str, status: str, blob: bytes, seconds: float, left: li
 
 
 def guard() -> None:
-    """Die with the parent, adopt orphans, let nobody look in; where the system can do that."""
+    """Die with the parent, adopt orphans, let nobody look in, have the kernel refuse what no answer
+    needs; where the system can do that."""
     os.environ["HOME"] = "/tmp"
     torch.set_num_threads(1)
     if sys.platform == "linux":
@@ -81,6 +83,7 @@ def guard() -> None:
             (PR_SET_NO_NEW_PRIVS, 1),
         ):
             ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+        refuse()
 
 
 def answered(

@@ -2,6 +2,8 @@
 
 import json
 import os
+import platform
+import random
 import subprocess
 
 import pytest
@@ -11,7 +13,7 @@ from attnlabs import nats
 from attnlabs.grading import contest, roster, sandbox
 from attnlabs.grading.stages import Failed, Room
 from attnlabs.grading.submissions import Submission
-from attnlabs.inside import project
+from attnlabs.inside import project, refused
 
 RIGHT = "def scores(q, k):\n    return q @ k.mT / q.shape[-1] ** 0.5\n"
 IN_PLACE = """
@@ -52,6 +54,51 @@ def test_half_points_cannot_be_switched_off_from_within(number, code, name, of):
     assert row.questions[question].points <= full / 2
     if "attnlabs" in SWITCHES[name]:
         assert f"{question}: uses attnlabs; what for?" in row.review
+
+
+# Calls that led out of what is limited: memory that counted for no process, the keys of who grades
+OUT = """
+def scores(q, k):
+    calls, found = ctypes.CDLL(None, use_errno=True), []
+    for name, call in {
+        "namespace": lambda: calls.unshare(0x10000000),
+        "clone": lambda: calls.syscall(56, 0x10000011, 0, 0, 0, 0),
+        "key": lambda: calls.syscall(248, b"user", b"note", b"word", 4, -3),
+        "keys": lambda: calls.syscall(250, 11, -3, None, 0),
+        "unnamed file": lambda: os.memfd_create("a"),
+        "shared": lambda: mmap.mmap(-1, 1 << 20) and 0,
+        "zero": lambda: os.open("/dev/zero", os.O_RDWR),
+        "segment": lambda: calls.shmget(0, 1 << 20, 0o1600),
+    }.items():
+        try:
+            if call() >= 0:
+                found.append(name)
+        except OSError:
+            pass
+    there = threading.Thread(target=found.append, args=["threads run"])
+    there.start()
+    there.join()
+    raise ValueError(str(found))
+"""
+
+
+def test_what_leads_out_of_the_limits_is_refused(walls, grader, box, of):
+    if walls is None or platform.machine() != "x86_64":
+        pytest.skip("the numbers of the calls are those of x86-64")
+    raw = of(3).hand_in({"scores": OUT}, "import ctypes, mmap, os, threading")
+    questions = [each for each in grader.job["questions"] if each["name"] == "scores"]
+    job = {**grader.job, "questions": questions}
+    reply = sandbox.run(job, grader.arguments, raw, box, walls)["scores"]
+    assert reply.lines("notes")[0].endswith(": ['threads run']")
+
+
+@pytest.mark.parametrize("machine", refused.MACHINES)
+def test_the_filter_goes_only_forwards_and_ends(machine):
+    """What the kernel asks of it, on machines that this is not."""
+    steps = refused.program(machine)
+    for place, (code, yes, no, _) in enumerate(steps):
+        assert place + 1 + max(yes, no) < len(steps) or code == refused.RETURN
+    assert steps[-1][::3] == (refused.RETURN, refused.ALLOW)
 
 
 # Each says a number of the hidden arguments in another way
@@ -126,6 +173,7 @@ def test_a_project_is_its_code_and_nothing_else_of_the_file():
         f"x = {7**4000}",
         "\n".join(f"x{n} = {'abc ' * 200!r}" for n in range(11)),
         f"x = {b'a' * 3000!r}",
+        "\n".join(f"n{random.Random(n).getrandbits(100)}" for n in range(1200)),
     ],
 )
 def test_whatever_can_hold_a_text_is_looked_at(code):
