@@ -90,8 +90,9 @@ def draw(question: Question) -> list[Case]:
 
 
 def packed_case(case: Case) -> dict[str, Any]:
-    """A case as JSON."""
-    return vars(case) | {"arguments": [numbers(argument) for argument in case.arguments]}
+    """A case as JSON, without the lot that is grading's alone."""
+    kept = {name: value for name, value in vars(case).items() if name != "lot"}
+    return kept | {"arguments": [numbers(argument) for argument in case.arguments]}
 
 
 def numbers(argument: Argument) -> Any:

@@ -22,12 +22,16 @@ Program: TypeAlias = Callable[..., Any]  # program(wrong, *arguments)
 
 @dataclass(frozen=True)
 class Case:
-    """Arguments to try a function on. A `robust` case counts once all the plain ones are right."""
+    """Arguments to try a function on. A `robust` case counts once all the plain ones are right.
+
+    `lot` is a number that judging draws by: no answer sees it, and no student's check has it.
+    """
 
     name: str
     arguments: tuple[Argument, ...]
     weight: int = 1
     robust: bool = False
+    lot: int = 0
 
 
 @dataclass(frozen=True)

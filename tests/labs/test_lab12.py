@@ -176,6 +176,30 @@ def test_a_run_that_ends_elsewhere_when_it_is_trained_again_is_named():
     assert verdict.replays(world, "", np.array([row]), 0.0) == ""
 
 
+def test_nobody_chooses_which_runs_are_trained_again(lab, rows, monkeypatch):
+    """Losses that were made up had all points once their last digits sent the lot elsewhere."""
+    asked = []
+
+    def again(world, run):
+        asked.append(run)
+        return family.Trained(0.0, next(r[7] for r in rows.tolist() if verdict.run_of(r) == run))
+
+    monkeypatch.setattr(verdict, "again", again)
+
+    def trained(lot, *digits):
+        asked.clear()
+        changed = rows.numpy().copy()
+        changed[: len(digits), 7] += digits
+        assert verdict.replays("forwards", "", changed, 12.0, lot) == ""
+        return list(asked)
+
+    assert trained(1) == trained(1, 1e-4, -2e-4, 3e-3)
+    assert len({tuple(trained(lot)) for lot in range(20)}) > 10
+    one, other = (drawn(lab.compared["ledger"], seed)[0] for seed in (1, 2))
+    assert one.lot != other.lot and one.arguments == other.arguments
+    assert all(case.lot == 0 for case in probes.sheets()["ledger"].cases)
+
+
 def answers(names, higher=(0.0, verdict.SHIFT), **other):
     """What `committed` gives, with some of its six numbers replaced."""
     found = []

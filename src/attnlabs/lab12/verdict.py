@@ -124,17 +124,19 @@ def again(world: str, run: Run) -> Trained:
     return train(world, run)
 
 
-def replays(world: str, student: str, rows: np.ndarray, most: float) -> str:
+def replays(world: str, student: str, rows: np.ndarray, most: float, lot: int = 0) -> str:
     """A sentence if a run that is trained again ends elsewhere.
 
-    A hash of the whole ledger decides which ones are trained, for at most so many gigaflops.
+    The class's `lot` and a run's settings decide which ones are trained, for at most so many
+    gigaflops. Not the losses: who makes some of them up could try last digits, until the lot falls
+    on the others.
     """
-    left, text = most, ",".join(f"{value:.4f}" for value in rows.ravel())
+    left = most
 
-    def lot(n: int) -> bytes:
-        return hashlib.sha256(f"{n} {text}".encode()).digest()
+    def place(n: int) -> bytes:
+        return hashlib.sha256(f"{lot} {student} {run_of(rows[n])}".encode()).digest()
 
-    for n in sorted(range(len(rows)), key=lot):
+    for n in sorted(range(len(rows)), key=place):
         run = run_of(rows[n])
         cost = plan.gigaflops(world, run)
         if cost > left:
@@ -181,14 +183,17 @@ def design(rows: np.ndarray) -> Iterator[tuple[str, str]]:
         yield "one-seed", "each setting has one seed, so nobody knows how far chance moves a loss."
 
 
-def ledger(student: str, results: Sequence[Outcome], most: float) -> Judged:
-    """Two fifths for a ledger that is in order and proven, one for each thing a plan needs."""
+def ledger(student: str, results: Sequence[Outcome], most: float, lot: int = 0) -> Judged:
+    """Two fifths for a ledger that is in order and proven, one for each thing a plan needs.
+
+    `most` gigaflops of it are trained again, those that the `lot` falls on.
+    """
     world, rows = plan.world_of(student), table(results[0])
     if rows is None:
         return 0.0, ("no-ledger",), f"a table with {len(COLUMNS)} columns is needed, a row a run."
     for name, words in faults(world, student, rows):
         return 0.0, (name,), words[0].upper() + words[1:]
-    if words := replays(world, student, rows, most):
+    if words := replays(world, student, rows, most, lot):
         return 0.0, ("not-replayed",), words[0].upper() + words[1:]
     missing = list(design(rows))
     said = " ".join(words[0].upper() + words[1:] for _, words in missing)
@@ -394,7 +399,8 @@ def judged(
 ) -> Judged:
     """The share of the points, the mistakes by name, and what is said."""
     if question == "ledger":
-        return ledger(student, results, float(os.environ.get("ATTNLABS_REPLAY", REPLAYED)))
+        most = float(os.environ.get("ATTNLABS_REPLAY", REPLAYED))
+        return ledger(student, results, most, cases[0].lot if cases else 0)
     return committed(student, results) if question == "committed" else forecast(results, cases)
 
 
