@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 
 FORM = re.compile(r"(\w+)(?: \(line (\d{1,4}) of ([\w <>]{1,60})\))?:(.*)", re.DOTALL)
 NOTHING = "TypeError: numbers are needed, not object"
+WORDLESS = "it stopped with an error."
 NO_RETURN = "it returns something without numbers; is a `return` missing?"
 
 # What a message of torch's or Python's means, as a pattern and a hint
@@ -93,7 +94,7 @@ def told(text: str, names: Collection[str], unknown: Sequence[str] = ()) -> str:
         return NO_RETURN
     match = FORM.match(text)
     if match is None:
-        return "there is no result." if text == "no result" else "it stopped with an error."
+        return "there is no result." if text == "no result" else WORDLESS
     kind, _, place, message = match.groups()
     error = getattr(builtins, kind, None)
     known = isinstance(error, type) and issubclass(error, BaseException)

@@ -186,10 +186,18 @@ class Grader:
         row.review += [f"{name}: it ended the sandbox in which it was tried" for name in lost]
         row.status = "review" if row.review else "incomplete" if row.reason else "graded"
 
-    def answer(self, asked: Asked, row: Row, replies: dict[str, Reply], first: Reply) -> Answer:
+    def answer(
+        self,
+        asked: Asked,
+        row: Row,
+        replies: dict[str, Reply],
+        first: Reply,
+        silent: bool = False,
+    ) -> Answer:
         """Points, a sentence and the mistakes of one function, in the copy of the row's student.
 
-        `first` is what the file says before anything in it has run.
+        `first` is what the file says before anything in it has run. `silent`: no error is put into
+        words, since the process has had an answer of the lab's, letters of which it could choose.
         """
         reply = replies.get(asked.name, Reply("lost"))
         slopes = replies.get(f"{asked.name}/slopes", Reply("lost"))
@@ -200,12 +208,15 @@ class Grader:
             return Answer(0, missing if reply.status == "ok" else reason)
         unknown = first.note.get("unknown", {}).get(asked.name, [])
         say = partial(errors.told, names={"a cell", *self.cases}, unknown=unknown)
+        say = (lambda _: errors.WORDLESS) if silent else say
         random = reply.note.get("random") is True
         done = reply.effects(known, slopes)
         verdict = judge(known, reply.outcomes(known), random, say, done, private=True)
         text = verdict.text
         if verdict.share < 1:
-            text += "".join(f" (Before that, {say(line)})" for line in reply.lines("trouble"))
+            # One only: a process may write twenty, and so choose words for twenty hidden numbers
+            first_trouble = [] if silent else reply.lines("trouble")[:1]
+            text += "".join(f" (Before that, {say(line)})" for line in first_trouble)
             text += "".join(f" (Without {line}, with which it ends badly.)" for line in reply.left)
         return Answer(round(asked.points * verdict.share, 2), text[:2000], list(verdict.mistakes))
 
@@ -268,7 +279,7 @@ class Grader:
             name, after = question.name, None
             if name in blame:
                 if name in again and again[name].is_there:
-                    after = self.answer(question, row, again, replies[""])
+                    after = self.answer(question, row, again, replies[""], silent=True)
                 before = row.questions[name]
                 row.questions[name] = follow.credited(before, after, blame[name], question.points)
 

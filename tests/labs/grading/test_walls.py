@@ -128,6 +128,31 @@ def test_no_number_gets_out_that_an_answer_can_choose(of):
         assert not any(letter.isdigit() for letter in digits), (name, text)
 
 
+# Twenty words, each chosen for a hidden number, as a process can write them where it replies
+WORDS = """
+    import sys
+    inside = sys.modules["attn" + "labs.inside.answer"]
+    kinds = ["KeyError: x", "IndexError: x", "OSError: x", "EOFError: x"]
+    words = [kinds[int(abs(100 * n)) % 4] for n in q.flatten()[:20]]
+    old = getattr(inside, "old", inside.reply)
+    inside.old, inside.reply = old, lambda found, **note: old(found, **{**note, "trouble": words})
+"""
+
+
+def test_a_process_chooses_one_word_and_none_once_it_has_an_answer_of_the_lab(of):
+    """Twenty numbers of the hidden arguments, or letters of a solution, were in one reply."""
+    course = of(3)
+    scores = "def scores(q, k):\n    return q @ k.mT"
+    attend = "def attend(q, k, v, mask=None):" + WORDS + "    return scores(q, k) @ v, q['a']\n"
+    row = course.judge(course.hand_in({"scores": scores, "attend": attend}))
+    text = row.questions["attend"].text
+    assert "right version of scores" in text and "it stopped with an error." in text
+    assert "Before that" not in text and "Error" not in text
+    wrong = scores.replace(":\n", ":" + WORDS)
+    text = course.judge(course.hand_in({"scores": wrong})).questions["scores"].text
+    assert text.count("Before that") == 1
+
+
 def test_a_clone_in_a_folder_of_the_system_is_not_seen(walls, monkeypatch, tmp_path, box):
     """As one in /usr/src/app, of which the sandbox sees /usr."""
     if walls is None:
