@@ -27,6 +27,7 @@ from attnlabs.grading.submissions import Submission
 
 MOST_CODE = 100_000  # characters of code in a notebook
 READING = 30.0  # seconds for reading one
+LONG = 0.75  # of the seconds of training: so long may predicting take unseen; ours takes 0.4
 VERSION = 2  # of the way projects are scored; scores of another are not these
 
 
@@ -101,6 +102,7 @@ def scored(contest: Contest, submission: Submission, box: Path, number: int = 0)
         entry.reason = note["wrong"]
         if not entry.reason:
             stages(contest, entry, code, room)
+            entry.look = "; ".join(filter(None, [entry.look, long_after(contest, entry)]))
     except (Failed, ValueError) as error:
         entry.reason = f"{str(error)[:400]}."
     return entry
@@ -114,6 +116,15 @@ def understood(raw: bytes, room: Room) -> tuple[dict[str, Any], bytes]:
     if note["wrong"] is None:
         note["wrong"] = formats.why_none(raw)
     return note, code
+
+
+def long_after(contest: Contest, entry: Entry) -> str:
+    """A sentence if predicting took so long that there may be training in it, on a text that was
+    handed over as weights."""
+    if entry.predicting <= max(30.0, LONG * contest.seconds):
+        return ""
+    seconds = f"{entry.predicting:.0f} seconds of processor time"
+    return f"it predicted for {seconds}: is it trained there?"
 
 
 def stages(contest: Contest, entry: Entry, raw: bytes, room: Room) -> None:

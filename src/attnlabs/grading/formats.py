@@ -4,7 +4,7 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 ITSELF = (
     "hand in the notebook itself, the file that ends in .ipynb (in Colab: File, Download, "
@@ -15,7 +15,7 @@ KINDS = {
     rb"%PDF": "it is a PDF",
     rb"\x89PNG|\xff\xd8\xff|GIF8": "it is a picture",
     rb"PK\x03\x04(?=.*(word/|content\.xml))": "it is a document of a word processor",
-    rb"PK": f"it is a zip without a notebook in it, or with more than {MOST}",
+    rb"PK": f"it is a zip without a notebook in it, or with more than {MOST}, or 20 MB of them",
     rb"Rar!|7z\xbc\xaf": "it is an archive that is no zip",
     rb"\s*<": "it is a web page",
     rb"\s*\{": "it is a notebook that is damaged, of which a part is missing perhaps",
@@ -66,13 +66,24 @@ def notebooks(
         wanted = [name for name in names if name.lower().endswith(suffix)]
         if wanted:
             few = wanted if len(wanted) <= MOST else []  # none is left out unsaid
-            return [(name, read(archive, name, largest)) for name in few]
+            return together(((name, read(archive, name, largest)) for name in few), largest)
     found: list[tuple[str, bytes]] = []
     for name in [name for name in names if deeper and name.lower().endswith(".zip")][:MOST]:
         if len(found) <= MOST:
             own = inside(read(archive, name, largest), ignored, largest, deeper=False)
-            found += [(f"{name}/{file}", content) for file, content in own]
+            found = together([*found, *((f"{name}/{file}", each) for file, each in own)], largest)
     return found if len(found) <= MOST else []
+
+
+def together(files: Iterable[tuple[str, bytes]], largest: int) -> list[tuple[str, bytes]]:
+    """The files, or a ValueError once they are larger than one submission may be: a zip of some
+    kilobytes can hold twenty of that size."""
+    found: list[tuple[str, bytes]] = []
+    for file in files:
+        found.append(file)
+        if sum(len(content) for _, content in found) > largest:
+            raise ValueError("too large")
+    return found
 
 
 def read(archive: zipfile.ZipFile, name: str, largest: int) -> bytes:

@@ -30,7 +30,7 @@ def row_of(lab, file, points, status="graded", mistakes=()):
 
 def zipped(**files):
     content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, raw in files.items():
             archive.writestr(name.replace("__", "/").replace("DOT", "."), raw)
     return content.getvalue()
@@ -73,6 +73,18 @@ def test_notebooks_in_a_zip_of_one_s_own_are_found(tmp_path):
     assert late.owner == ("x", "9") and late.late == 1
     assert set(found) == {ada.file, late.file, "only.zip", "c.ipynb"}
     assert "a zip without a notebook" in formats.why_none(found["only.zip"].content)
+
+
+def test_a_zip_of_one_s_own_is_one_submission_in_size(tmp_path):
+    """Twenty files of twenty megabytes took some kilobytes, and 400 MB of who grades."""
+    several = {f"{n}.ipynb": bytes(submissions.LARGEST // 2) for n in "abc"}
+    (tmp_path / "ada.zip").write_bytes(zipped(**several))
+    (tmp_path / "bob.zip").write_bytes(zipped(**{"a.ipynb": several["a.ipynb"]}))
+    (tmp_path / "eve.zip").write_bytes(
+        zipped(**{f"{n}.zip": zipped(**{f"{n}.ipynb": several["a.ipynb"]}) for n in "abc"})
+    )
+    found = [one.file for one in submissions.collect(tmp_path)]
+    assert found == ["ada.zip", "bob.zip/a.ipynb", "eve.zip"]
 
 
 def test_a_folder_that_holds_the_platform_s_zip_is_the_class(tmp_path):

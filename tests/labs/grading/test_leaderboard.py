@@ -217,6 +217,14 @@ def test_tokens_are_counted_before_they_are_put_together():
         nats.spelt([0] * (1 << 20), [b"a" * (1 << 20)], b"aa")
 
 
+def test_training_where_it_is_to_predict_is_looked_at():
+    """A text handed over as weights, and the two minutes of predicting, made a second training."""
+    one = contest.Contest(b"", (), 60.0)
+    assert contest.long_after(one, contest.Entry("a", predicting=25.0)) == ""
+    words = contest.long_after(one, contest.Entry("a", predicting=90.0))
+    assert "90 seconds" in words and "trained there?" in words
+
+
 def credited(root, tmp_path, entries):
     """What the rows of two projects have for the leaderboard's question."""
     course = source.find(8, root / "labs")
