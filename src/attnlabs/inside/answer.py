@@ -20,7 +20,7 @@ import safetensors.torch
 import torch
 
 from attnlabs.inside import cells
-from attnlabs.inside.dependencies import binds, breaks, mentions, reached, uses
+from attnlabs.inside.dependencies import base, binds, breaks, mentions, reached, uses
 from attnlabs.inside.effects import slopes
 from attnlabs.inside.fingerprints import Result, arrays, same
 from attnlabs.inside.leniency import eager, in_one_precision
@@ -31,7 +31,14 @@ LEAST_OWN = 400  # letters of code, below which two may have written the same
 # What a function that computes does not need, and one that looks for answers does
 LOOKS_AROUND = {"attnlabs", "attnbook", "bookkit", "gc", "inspect", "ctypes", "importlib"}
 LOOKS_AROUND |= {"_getframe", "_current_frames", "f_back", "f_locals", "f_globals", "settrace"}
-LOOKS_AROUND |= {"__globals__", "__import__", "exec", "eval"}
+LOOKS_AROUND |= {"__globals__", "__import__", "__builtins__", "__dict__", "__subclasses__"}
+LOOKS_AROUND |= {"exec", "eval", "globals", "locals", "vars", "sys"}
+# What an answer is made of; of other modules a person is told, be they libraries or ways out
+COMPUTES = {"torch", "numpy", "math", "cmath", "random", "statistics", "fractions", "decimal"}
+COMPUTES |= {"itertools", "functools", "collections", "operator", "heapq", "bisect", "copy", "re"}
+COMPUTES |= {"typing", "types", "dataclasses", "enum", "abc", "numbers", "string", "struct"}
+COMPUTES |= {"contextlib", "warnings", "time", "json", "pickle", "io", "os", "pathlib", "tqdm"}
+COMPUTES |= {"jaxtyping", "matplotlib", "__future__"}
 LONGEST = 20_000  # letters of a written answer
 FILE = "notebook"  # what the files of its cells are called in errors
 LASTING = __future__.annotations.compiler_flag  # once imported, it holds for the whole notebook
@@ -85,9 +92,19 @@ def used(
     part = cells.needed(tree, name)
     mine = [statement for statement in part if plain(statement) not in given]
     names = set().union(*map(uses, mine))
-    words = (mentions(mine) - {"eval"}) | names | modules(mine)  # a model's eval() is another
+    loaded = modules(mine)
+    words = (mentions(mine) - {"eval"}) | names | loaded  # a model's eval() is another
     found = breaks(mine, name, banned) | unused(part, banned)
-    return sorted(found) + sorted(words & LOOKS_AROUND)
+    around = words & LOOKS_AROUND | (loaded - COMPUTES) | ({"getattr"} if computed(mine) else set())
+    return sorted(found) + sorted(around - found)
+
+
+def computed(statements: Sequence[ast.stmt]) -> bool:
+    """Is something taken out of an object under a name that only running tells?"""
+    nodes = [node for statement in statements for node in ast.walk(statement)]
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    named = [call.args[1] for call in calls if base(call) == "getattr" and len(call.args) > 1]
+    return any(not isinstance(name, ast.Constant) for name in named)
 
 
 def modules(statements: Sequence[ast.stmt]) -> set[str]:

@@ -191,7 +191,8 @@ def test_banned_shortcuts_are_flagged_and_not_zeroed(grade, hand_in):
     row = grade(hand_in({"softmax": code, "reverse": "def reverse(x):\n    return x.flip(0)"}))
     assert (points(row)["softmax"], points(row)["reverse"]) == (3, 2)
     assert row.status == "review"
-    assert row.review[:2] == ["softmax: uses torch's softmax", "reverse: without attend"]
+    assert row.review[:2] == ["softmax: uses torch's softmax", "softmax: uses getattr; what for?"]
+    assert row.review[2] == "reverse: without attend"
     assert "uses torch's softmax, which is ruled out" in row.questions["softmax"].text
     assert "does not use `attend`" in row.questions["reverse"].text
 

@@ -1,5 +1,6 @@
 """Attacks on the grader and the leaderboard that once got through; none gains anything now."""
 
+import ast
 import json
 import os
 import platform
@@ -14,6 +15,7 @@ from attnlabs.grading import contest, roster, sandbox
 from attnlabs.grading.stages import Failed, Room
 from attnlabs.grading.submissions import Submission
 from attnlabs.inside import project, refused
+from attnlabs.inside.answer import used
 
 RIGHT = "def scores(q, k):\n    return q @ k.mT / q.shape[-1] ** 0.5\n"
 IN_PLACE = """
@@ -99,6 +101,24 @@ def test_the_filter_goes_only_forwards_and_ends(machine):
     for place, (code, yes, no, _) in enumerate(steps):
         assert place + 1 + max(yes, no) < len(steps) or code == refused.RETURN
     assert steps[-1][::3] == (refused.RETURN, refused.ALLOW)
+
+
+# Right numbers that nobody was told about, though they came from elsewhere
+ELSEWHERE = {
+    "sys": "import sys\ndef softmax(x):\n"
+    "    sys.modules['attn' + 'labs.inside.answer'].operations = lambda *_: []\n"
+    "    return getattr(torch, 'softmax')(x, -1)",
+    "getattr": "def softmax(x):\n    torch.sys = getattr(torch, 'sy' + 's')\n    return x",
+    "scipy": "from scipy import special\ndef softmax(x):\n    return special.expit(x)",
+    "__dict__": "def softmax(x):\n    return torch.__dict__['soft' + 'max'](x, -1)",
+    "vars": "def softmax(x):\n    return vars(torch)['soft' + 'max'](x, -1)",
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_who_looks_elsewhere_for_an_answer_is_shown_to_a_person(name, of):
+    tree = ast.parse(ELSEWHERE[name]).body
+    assert name in used(tree, "softmax", [], of(3).lab.compared["softmax"].banned)
 
 
 # Each says a number of the hidden arguments in another way
