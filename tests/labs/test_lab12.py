@@ -159,6 +159,17 @@ def test_the_best_learning_rate_must_not_be_the_last_one_tried(rows, monkeypatch
     assert "rate-at-the-end" in wrong and share < 1
 
 
+def test_three_rates_that_are_one_are_no_search(rows, monkeypatch):
+    """The one in the middle was the best, by what seeds and last digits make of it."""
+    monkeypatch.setenv("ATTNLABS_REPLAY", "0")
+    row = next(r for r in rows.tolist() if (r[0], r[1]) == (32, 1))
+    tried = [[*row[:2], rate, *row[3:7], 2.5 + i % 2] for i, rate in ((1, 0.0319), (2, 0.032))]
+    tried += [[*row[:2], 0.0321, *row[3:7], 3.5]]
+    others = without(rows, lambda r: r[0] == 16)
+    _, wrong, _ = judged("ledger", "", torch.cat([others, torch.tensor(tried).double()]))
+    assert "no-rates" in wrong
+
+
 def test_a_friend_s_ledger_is_nobody_else_s(rows, monkeypatch):
     monkeypatch.setenv("ATTNLABS_REPLAY", "0")
     friend = next(f"s{n}" for n in range(99) if plan.world_of(f"s{n}") == plan.world_of(""))
