@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
@@ -207,7 +207,9 @@ class Grader:
             reason = ENDED.get(reply.status, f"the process was {reply.status}.")
             return Answer(0, missing if reply.status == "ok" else reason)
         unknown = first.note.get("unknown", {}).get(asked.name, [])
-        say = partial(errors.told, names={"a cell", *self.cases}, unknown=unknown)
+        say: Callable[[str], str] = partial(
+            errors.told, names={"a cell", *self.cases}, unknown=unknown
+        )
         say = (lambda _: errors.WORDLESS) if silent else say
         random = reply.note.get("random") is True
         done = reply.effects(known, slopes)
