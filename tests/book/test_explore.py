@@ -25,7 +25,7 @@ from bookkit.explore.lookup import Lookup
 from bookkit.explore.low_rank import LowRankChange
 from bookkit.explore.machines import FourMachines
 from bookkit.explore.masks import MaskPainter
-from bookkit.explore.memory import MatrixMemory
+from bookkit.explore.memory import FourMemories
 from bookkit.explore.next_token import NextToken
 from bookkit.explore.patches import PatchRows
 from bookkit.explore.planner import Planner
@@ -63,7 +63,7 @@ MAKERS = {
     "machines": FourMachines,
     "masks": MaskPainter,
     "next-token": NextToken,
-    "memory": MatrixMemory,
+    "memory": FourMemories,
     "patches": PatchRows,
     "planner": Planner,
     "router": RouterLoads,

@@ -20,6 +20,8 @@ from attnbook.models.llama import llama
 from attnbook.models.mixtral import mixtral
 from attnbook.norms import LayerNorm
 from attnbook.positions import frequencies
+from attnbook.recurrence.delta import delta_loop
+from attnbook.recurrence.layer import unit
 from attnbook.shipped.language import load
 from bookkit.explore import clocks
 from bookkit.explore.alignment import RUNS, Alignment, per_cent, written
@@ -34,7 +36,7 @@ from bookkit.explore.draft_check import DraftCheck
 from bookkit.explore.heads import HeadSwitchboard, trained
 from bookkit.explore.low_rank import LowRankChange
 from bookkit.explore.masks import MaskPainter
-from bookkit.explore.memory import MatrixMemory
+from bookkit.explore.memory import STORY, WORDS, FourMemories, keys, match, pictures
 from bookkit.explore.next_token import NextToken
 from bookkit.explore.patches import PatchRows
 from bookkit.explore.router import SEEDS, RouterLoads, within
@@ -381,34 +383,82 @@ class TestBlock:
 
 
 class TestMemory:
-    thing = MatrixMemory()
+    thing = FourMemories()
 
-    def test_added_a_name_that_returns_is_answered_with_both_numbers(self):
-        now = result(self.thing)
-        assert now["answers"][0] == [1, 0, 1] and (now["known"], now["right"]) == (2, 1)
+    def told(self, **patch):
+        said = result(self.thing, **patch)["says"]
+        return [[WORDS[n] for n in lane] for lane in said]
 
-    def test_corrected_all_names_that_return_are_answered_with_the_newest(self):
-        now = result(self.thing, rule="delta", step=6)
-        assert now["right"] == now["known"] == 3 and now["answers"][0] == [0, 1, 0]
+    def test_cache_and_sum_show_old_and_new_together_and_the_delta_rule_the_new_one(self):
+        cache, added, *corrected = self.told()
+        assert {*cache} == {*added} == {"cat", "fish"} and corrected == [["fish"]] * 2
 
-    def test_a_strength_of_2_turns_what_is_known_into_its_opposite(self):
-        once, twice = (result(self.thing, rule="delta", step=n, strength=2) for n in (1, 3))
-        assert once["answers"][0] == [2, 0, 0] and twice["answers"][0] == [-2, 0, 2]
+    def test_overwritten_once_more_the_delta_rule_answers_with_that_picture_alone(self):
+        now = result(self.thing, again="a")
+        assert now["match"][2:] == pytest.approx([1, 1]) and max(now["match"][:2]) < 0.85
+        assert [len(lane) for lane in now["says"]][2:] == [1, 1]
 
-    def test_six_names_in_four_rows_crowd_each_other_with_both_rules(self):
-        for rule in ("add", "delta"):
-            assert result(self.thing, pairs="crowd", rule=rule, step=4)["right"] == 4
-            assert result(self.thing, pairs="crowd", rule=rule, step=6)["right"] < 6
+    def test_at_right_angles_all_sixteen_names_fit_and_the_sum_fails_on_those_that_returned(self):
+        settings = {"step": 20, "keys": "right angles", "keep": 1}
+        assert result(self.thing, **settings)["right"][1:] == [13, 16, 16]
+        read = "".join(name for name, _ in STORY)
+        for name in {*read}:
+            alone = [len(lane) == 1 for lane in self.told(ask=name, **settings)]
+            assert alone[1] == (read.count(name) == 1) and all(alone[2:])
+
+    @pytest.mark.parametrize("seed", ["0", "1"])
+    def test_the_newest_pairs_as_they_are_answer_more_names_in_no_more_bytes(self, seed):
+        now = result(self.thing, step=20, keys=seed, cache="equal")
+        assert max(now["bytes"]) == now["bytes"][1] == 4096 and now["bytes"][0] == 3840
+        assert now["right"][0] > max(now["right"][1:])
+
+    @pytest.mark.parametrize("seed", ["0", "1"])
+    def test_a_memory_that_fades_before_every_pair_answers_fewer_names(self, seed):
+        for keep in (0.5, 0.7, 0.8, 0.9):
+            right = result(self.thing, step=20, keys=seed, keep=keep)["right"]
+            assert right[3] < right[2]
+        same = result(self.thing, step=20, keys=seed, keep=1)
+        assert same["S"][1] == same["S"][2]
+
+    def test_emptied_where_the_topic_changes_it_answers_what_follows_better(self):
+        """48 pairs that nobody asks for again, then eight; 400 drawings of keys and values."""
+        numbers, size = torch.Generator().manual_seed(0), (400, 56)
+        k = unit(torch.randn(*size, 16, generator=numbers).double())
+        what = torch.randint(len(WORDS), size, generator=numbers)
+        gates = torch.zeros(3, *size).double()
+        gates[1, :, 48] = -20
+        gates[2] = math.log(0.9)
+        v, beta = pictures()[what], torch.ones(size).double()
+        right = []
+        for gate in gates:
+            _, S = delta_loop(k, k, v, beta, gate)
+            found = match((k[:, -8:] @ S)[:, :, None], pictures()).argmax(-1)
+            right.append((found == what[:, -8:]).double().mean(-1))
+        full, emptied, fades = torch.stack(right)
+        for better, worse in ((emptied, full), (full, fades)):
+            gain = better - worse
+            assert gain.mean() > 3 * gain.std() / math.sqrt(400)
 
     def test_what_is_kept_fades_with_age(self):
-        answers = result(self.thing, pairs="crowd", step=3, keep=0.5)["answers"]
-        assert [max(row) for row in answers[:3]] == [0.25, 0.5, 1]
+        now = result(self.thing, step=5, keys="right angles", keep=0.5)
+        old, new = torch.tensor(now["S"][1:], dtype=torch.float64)
+        k = keys("right angles")
+        assert (k[2] @ new).tolist() == pytest.approx((k[2] @ old / 4).tolist())
+        assert (k[4] @ new).tolist() == pytest.approx((k[4] @ old).tolist())
+
+    def test_from_13_pairs_on_the_cache_is_larger_than_a_matrix(self):
+        kept = [result(self.thing, step=n)["bytes"] for n in (12, 13)]
+        assert kept[0][0] < kept[0][1] == kept[1][1] < kept[1][0]
+
+    def test_a_name_that_has_not_come_is_answered_all_the_same(self):
+        assert all(self.told(ask="p"))
+        assert self.told(ask="p", keys="right angles", step=1)[1:] == [[]] * 3
 
     def test_what_does_not_fit_is_refused(self):
-        with pytest.raises(ValueError, match="steps 0 to 6; got 'returns', 'add', 7"):
-            MatrixMemory(step=7)
-        with pytest.raises(ValueError, match="strength is 0 to 2"):
-            MatrixMemory(strength=3.0)
+        with pytest.raises(ValueError, match="names are a to p; got 21, 'a'"):
+            FourMemories(step=21)
+        with pytest.raises(ValueError, match=r"right angles; got 0\.2"):
+            FourMemories(keep=0.2)
 
 
 class TestDraftCheck:

@@ -1,146 +1,342 @@
-// A matrix as a memory: pairs are written one by one, added or corrected, and read back.
-const STEPS = 6;
-const LETTERS = "abcdef";
-const zeros = (rows, columns) =>
-  Array.from({ length: rows }, () => Array.from({ length: columns }, () => 0));
+// Pairs of a name and a picture, kept in four ways: a cache, a sum, the delta rule, the gated one.
+const [D, SIDE, MOST, LEVELS] = [16, 8, 4, 5];
+const [DV, STEPS, SHARP, AHEAD] = [SIDE * SIDE, 20, 12, 0.1];
+const ROOM = Math.floor((D * DV) / (D + DV)); // pairs in as many bytes as a matrix
+const NAMES = [..."abcdefghijklmnop"];
+const LANES = ["KV cache", "sum", "delta", "gated delta"];
+const KINDS = ["0", "1", "right angles"];
+const still = matchMedia("(prefers-reduced-motion: reduce)");
+const zeros = (rows, columns) => Array.from({ length: rows }, () => Array(columns).fill(0));
+const unit = (row) => row.map((x) => x / Math.sqrt(dot(row, row) + 1e-6));
+const read = (S, k) => S[0].map((_, n) => S.reduce((total, row, i) => total + k[i] * row[n], 0));
+const thousands = (n) => n.toLocaleString("en-US");
+const words = (list) => `${list.slice(0, -1).join(", ")} and ${list.at(-1)}`;
 
-class MatrixMemory extends Explorable {
+function centred(row) {
+  const middle = sum(row) / row.length;
+  const rest = row.map((x) => x - middle);
+  const length = Math.sqrt(dot(rest, rest));
+  return length < 1e-6 ? null : rest.map((x) => x / length);
+}
+
+// S ← α S, then S ← S + k (v − Sᵀ k)ᵀ; with `add`, S ← S + k vᵀ.
+function written(S, k, v, keep, add) {
+  const faded = S.map((row) => row.map((x) => keep * x));
+  const old = add ? v.map(() => 0) : read(faded, k);
+  return faded.map((row, i) => row.map((x, n) => x + k[i] * (v[n] - old[n])));
+}
+
+class FourMemories extends Explorable {
   static limits = {
     step: [0, STEPS],
-    strength: [0, 2],
+    ask: NAMES,
     keep: [0.5, 1],
-    rule: ["add", "delta"],
-    pairs: ["returns", "crowd"],
+    keys: KINDS,
+    cache: ["all", "equal"],
   };
 
-  compute({ pairs, rule, step, strength, keep }) {
-    const { keys, lists } = this.numbers;
-    const written = lists[pairs].slice(0, step);
-    let [S, old] = [zeros(4, 3), [0, 0, 0]];
-    const read = (k) => turn(S).map((column) => dot(column, k));
-    for (const [name, which] of written) {
-      S = S.map((row) => row.map((x) => keep * x));
-      old = read(keys[name]);
-      const value = [0, 1, 2].map((n) => Number(n === which));
-      const added = rule === "add" ? value : value.map((v, n) => strength * (v - old[n]));
-      S = S.map((row, i) => row.map((x, n) => x + keys[name][i] * added[n]));
-    }
-    const answers = keys.map(read);
-    const newest = new Map(written);
-    const right = [...newest].filter(([name, which]) => this.says(answers[name]) === which);
-    return { S, old, answers, known: newest.size, right: right.length };
+  // Pictures as zeros and ones, and the keys of each kind.
+  get tables() {
+    return (this.made ??= (() => {
+      const { pictures, random } = this.numbers;
+      const bits = (text) =>
+        [...text].flatMap((digit) => [8, 4, 2, 1].map((bit) => Number((parseInt(digit, 16) & bit) > 0)));
+      const odd = (n) => [...n.toString(2)].filter((bit) => bit === "1").length % 2;
+      const rows = (text) => {
+        const all = text.split(" ").map(Number);
+        return NAMES.map((_, n) => unit(all.slice(D * n, D * n + D)));
+      };
+      const signs = NAMES.map((_, i) => unit(NAMES.map((_, j) => (odd(i & j) ? -1 : 1))));
+      const values = Object.values(pictures).map(bits);
+      return {
+        called: Object.keys(pictures),
+        values,
+        shapes: values.map(centred),
+        keys: { 0: rows(random[0]), 1: rows(random[1]), "right angles": signs },
+      };
+    })());
   }
 
-  // The number with the largest share; −1 if two are equally large, or all are 0.
-  says(answer) {
-    const best = Math.max(...answer);
-    const alike = answer.flatMap((x, n) => (Math.abs(x - best) < 1e-9 ? [n] : []));
-    return alike.length === 1 && best > 1e-9 ? alike[0] : -1;
+  // What was read, in order: [name, picture].
+  pairs({ step, again }) {
+    const [names, whats] = this.numbers.story;
+    const pairs = [...names].slice(0, step).map((name, n) => [NAMES.indexOf(name), parseInt(whats[n], 16)]);
+    for (const name of [...again].slice(0, MOST)) {
+      const at = NAMES.indexOf(name);
+      if (at < 0) throw new RangeError(`names are a to p: ${name}`);
+      const old = new Map(pairs).get(at) ?? 0;
+      pairs.push([at, (old + 5) % this.tables.values.length]);
+    }
+    return pairs;
+  }
+
+  compute(state) {
+    const { values, shapes, keys } = this.tables;
+    const pairs = this.pairs(state);
+    const key = keys[state.keys];
+    let S = [zeros(D, DV), zeros(D, DV), zeros(D, DV)];
+    for (const [name, what] of pairs) {
+      const [k, v] = [key[name], values[what]];
+      S = S.map((old, n) => written(old, k, v, n === 2 ? state.keep : 1, n === 0));
+    }
+    const kept = state.cache === "all" ? pairs : pairs.slice(-ROOM);
+    const [k, v] = [kept.map(([name]) => key[name]), kept.map(([, what]) => values[what])];
+    const look = (q) => softmax(k.map((one) => SHARP * dot(q, one)));
+    const mix = (q) => (kept.length ? read(v, look(q)) : zeros(1, DV)[0]);
+    const answers = (q) => [mix(q), ...S.map((s) => read(s, q))];
+    const fits = (answer) => {
+      const shape = centred(answer);
+      return shapes.map((one) => (shape ? dot(one, shape) : 0));
+    };
+    const newest = new Map(pairs);
+    const ask = NAMES.indexOf(state.ask);
+    const now = answers(key[ask]);
+    const fit = now.map(fits);
+    const right = LANES.map(() => 0);
+    for (const [name, what] of newest)
+      answers(key[name]).forEach((answer, n) => {
+        right[n] += Number(same(this.says(fits(answer)), [what]));
+      });
+    const numbers = [kept.length * (D + DV), ...S.map(() => D * DV)];
+    return {
+      S,
+      weights: kept.length ? look(key[ask]) : [],
+      answers: now,
+      says: fit.map(this.says),
+      match: fit.map((row) => (newest.has(ask) ? row[newest.get(ask)] : 0)),
+      known: newest.size,
+      right,
+      bytes: numbers.map((n) => 4 * n),
+    };
+  }
+
+  // The picture that fits best, and the second if it is close behind.
+  says(fit) {
+    const [one, two] = fit.map((_, n) => n).sort((a, b) => fit[b] - fit[a] || a - b);
+    if (fit[one] <= 1e-9) return [];
+    return fit[one] - fit[two] < AHEAD ? [one, two] : [one];
   }
 
   build() {
-    this.strip = Array.from({ length: STEPS }, (_, n) =>
-      html("button", { type: "button", class: "pair", onclick: () => this.set({ step: n + 1 }) }),
-    );
-    const grid = (rows, role) =>
-      Array.from({ length: rows }, () =>
-        [0, 1, 2].map(() => html("div", { class: `cell ${role}` })),
-      );
-    [this.memory, this.answers] = [grid(4, "state"), grid(6, "output")];
-    const head = (text) => html("div", { class: "head", text });
-    const numbers = () => [1, 2, 3].map((n) => html("div", { class: "number", text: n }));
-    const row = (n) => html("div", { text: `row ${n + 1}` });
-    const rows = this.memory.flatMap((cells, n) => [row(n), ...cells]);
-    const left = html("div", { class: "grid" }, html("div"), ...numbers(), ...rows);
-    this.names = [...LETTERS].map((text) => html("div", { class: "name", text }));
-    this.marks = [...LETTERS].map(() => html("div", { class: "mark" }));
-    const asked = this.answers.flatMap((cells, n) => [this.names[n], ...cells, this.marks[n]]);
-    const empty = () => html("div");
-    const right = html("div", { class: "grid more" }, empty(), ...numbers(), empty(), ...asked);
-    this.before = html("p", { class: "hint" });
-    this.picture.append(
-      html("div", { class: "strip" }, ...this.strip),
-      html(
-        "div",
-        { class: "two" },
-        html("div", {}, head("memory S"), left, this.before),
-        html("div", {}, head("asked for a name, it answers"), right),
-      ),
-    );
-    this.choice("rule", "rule", [
-      ["add", "add"],
-      ["delta", "correct, then add"],
-    ]);
-    this.choice("pairs", "list", [
-      ["returns", "names return"],
-      ["crowd", "six names"],
-    ]);
-    this.stepper("step", "written", 0, STEPS);
-    this.force = this.slider("strength", "strength β", 0, 2, 0.25, say);
-    this.slider("keep", "keep α", 0.5, 1, 0.05, say);
-  }
-
-  fill(cell, x) {
-    set(cell, { text: num(x), style: `--v: ${Math.min(1, Math.abs(x)).toFixed(2)}` });
-  }
-
-  draw({ S, old, answers }) {
-    const { pairs, step, rule } = this.state;
-    const list = this.numbers.lists[pairs];
-    const newest = new Map(list.slice(0, step));
-    this.strip.forEach((node, n) => {
-      const [name, which] = list[n];
-      set(node, { text: `${LETTERS[name]} is ${which + 1}`, "aria-pressed": String(n < step) });
+    const { called } = this.tables;
+    const box = this.choice("ask", "", NAMES.map((name) => [name, name]));
+    box.classList.add("names");
+    set(box, { "aria-label": "name that is asked for" });
+    this.tiles = [...box.querySelectorAll("label")].map((label) => {
+      const [input, face] = label.children;
+      const [view, paths] = this.screen(8, 8, "value");
+      face.append(view);
+      return { label, input, paths };
     });
-    S.forEach((row, i) => row.forEach((x, n) => this.fill(this.memory[i][n], x)));
-    answers.forEach((row, i) => {
-      const there = newest.has(i);
-      row.forEach((x, n) => {
-        this.fill(this.answers[i][n], x);
-        if (!there) set(this.answers[i][n], { text: "", style: "--v: 0" });
-        this.answers[i][n].classList.toggle("framed", newest.get(i) === n);
+    this.over = html("button", {
+      type: "button",
+      onclick: () => this.set({ again: this.state.again + this.state.ask }),
+    });
+    const hint = html("span", { class: "hint", text: "Touch a name to ask for it. Red is below 0." });
+    this.lanes = LANES.map((name, n) => this.lane(name, n));
+    const boxes = this.lanes.map(({ node }) => node);
+    const line = html("div", { class: "line" }, hint, this.over);
+    this.picture.append(box, line, html("div", { class: "lanes" }, ...boxes));
+    const bar = this.slider("step", "pairs read", 0, STEPS, 1, String);
+    this.player = this.button("", () => this.play(), {}, bar);
+    const random = (seed) => [String(seed), `seed ${seed}`];
+    this.choice("keys", "keys", [random(0), random(1), ["right angles", "right angles"]]);
+    this.choice("cache", "cache", [
+      ["all", "keeps all"],
+      ["equal", "equal bytes"],
+    ]);
+    this.syncs.push(({ again, ask, step }) => {
+      set(this.over, { text: `Overwrite ${ask}`, disabled: again.length >= MOST });
+      set(this.player, { text: still.matches ? "Next" : this.timer ? "Stop" : "Play" });
+      const newest = new Map(this.pairs(this.state));
+      this.tiles.forEach(({ input }, n) => {
+        const what = newest.has(n) ? called[newest.get(n)] : "not read yet";
+        set(input, { "aria-label": `${NAMES[n]}: ${what}` });
       });
-      this.names[i].classList.toggle("unasked", !there);
-      const ok = there && this.says(row) === newest.get(i);
-      set(this.marks[i], { text: there ? (ok ? "✓" : "✗") : "" });
     });
-    const [name] = list[Math.max(0, step - 1)];
-    const said = old.map(num).join(", ");
-    const words = `Before this pair it answered ${LETTERS[name]} with (${said}).`;
-    set(this.before, { text: step ? words : "Nothing is written yet." });
-    this.force.hidden = rule === "add";
   }
 
-  tell({ answers, known, right }) {
-    const { pairs, step } = this.state;
-    if (!step) return "Nothing is written yet: the memory answers 0 to every name.";
-    const [name, which] = this.numbers.lists[pairs][step - 1];
-    const letter = LETTERS[name];
-    const answer = answers[name].map((x) => say(x)).join(", ");
-    const count = `Of ${known} names, ${right} ${right === 1 ? "is" : "are"}`;
-    const last = `Written last: ${letter} is ${which + 1}. Asked for ${letter}, the memory`;
-    return `${last} answers (${answer}). ${count} answered with the newest number.`;
+  // An SVG whose squares are as strong as their numbers are large: one path for each strength.
+  screen(width, height, role) {
+    const view = svg("svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
+    return [view, this.layer(view, role)];
+  }
+
+  layer(view, role) {
+    return [role, "gradient"].map((colour) =>
+      Array.from({ length: LEVELS }, (_, n) => {
+        const style = `opacity: ${(n + 1) / LEVELS}`;
+        return view.appendChild(svg("path", { class: `pixel ${colour}`, style }));
+      }),
+    );
+  }
+
+  // Squares for [x, y, number].
+  shade(paths, squares) {
+    const found = paths.map((row) => row.map(() => ""));
+    for (const [x, y, number] of squares) {
+      const level = Math.round(LEVELS * Math.min(1, Math.abs(number)));
+      if (level) found[number > 0 ? 0 : 1][level - 1] += `M${x} ${y}h1v1h-1z`;
+    }
+    paths.forEach((row, sign) => row.forEach((node, n) => set(node, { d: found[sign][n] })));
+  }
+
+  lane(name, n) {
+    const [view, answer] = this.screen(8, 8, "output");
+    const store = svg("svg", { "aria-hidden": "true", class: "kept" });
+    const paths = this.layer(store, "state");
+    const parts = { answer, paths, store };
+    if (!n) {
+      Object.assign(parts, { values: this.layer(store, "value"), keys: this.layer(store, "key") });
+      parts.frames = Array.from({ length: STEPS + MOST }, (_, j) =>
+        store.appendChild(svg("rect", { ...this.corner(j), width: 9, height: 11, class: "frame" })),
+      );
+      parts.edge = store.appendChild(svg("path", { class: "edge", d: "M-.5 32.5H35.5" }));
+    }
+    parts.how = html("span", { class: "hint" });
+    if (n === LANES.length - 1) {
+      parts.rate = html("span", { class: "rate" });
+      this.scrub(parts.rate, {
+        label: "what is kept before each pair", min: 0.5, max: 1, step: 0.05, pixels: 12,
+        get: () => this.state.keep,
+        put: (keep) => this.set({ keep }),
+        first: () => this.start.keep,
+      });
+      this.syncs.push(({ keep }) => set(parts.rate, { text: `α ${say(keep)}` }));
+      parts.how.append("fades, ", parts.rate);
+    }
+    for (const part of ["said", "match", "bytes", "share"]) parts[part] = html("div", { class: part });
+    const head = html("div", {}, html("b", { text: name }), parts.how);
+    const told = html("div", { class: "told" }, parts.said, parts.match);
+    const hold = html("div", { class: "hold" }, store, parts.bytes, parts.share);
+    parts.node = html("div", { class: "lane" }, head, html("div", { class: "answer" }, view), told, hold);
+    return parts;
+  }
+
+  corner(j) {
+    return { x: 9 * (j % 4) - 0.5, y: 11 * Math.floor(j / 4) - 0.5 };
+  }
+
+  play() {
+    const next = () => {
+      const { step } = this.state;
+      this.set({ step: (step + 1) % (STEPS + 1) });
+      if (step + 1 === STEPS) this.stop();
+    };
+    if (still.matches) return next();
+    if (this.timer) return this.stop();
+    this.timer = setInterval(next, 600);
+    next();
+  }
+
+  stop() {
+    clearInterval(this.timer);
+    this.timer = 0;
+    this.redraw();
+  }
+
+  reset() {
+    this.stop();
+    super.reset();
+  }
+
+  disconnectedCallback() {
+    this.stop();
+  }
+
+  draw({ S, weights, answers, says, match, known, right, bytes }) {
+    const { called, values, keys } = this.tables;
+    const { ask, keys: kind, cache } = this.state;
+    const pairs = this.pairs(this.state);
+    const newest = new Map(pairs);
+    const truth = newest.get(NAMES.indexOf(ask));
+    const square = (row, x = 0, y = 0, scale = 1) =>
+      row.map((v, n) => [x + (n % SIDE), y + Math.floor(n / SIDE), v * scale]);
+    const came = pairs.length === this.before + 1 ? pairs.at(-1)[0] : -1;
+    this.before = pairs.length;
+    this.tiles.forEach(({ label, paths }, n) => {
+      this.shade(paths, newest.has(n) ? square(values[newest.get(n)]) : []);
+      label.classList.toggle("came", n === came);
+    });
+    const kept = pairs.slice(pairs.length - weights.length);
+    this.lanes.forEach((lane, n) => {
+      this.shade(lane.answer, square(answers[n]));
+      const told = says[n].map((what) => called[what]).join(" or ") || "nothing";
+      const there = truth !== undefined;
+      const ok = same(says[n], [truth]);
+      set(lane.said, { text: there ? `${told}\u00a0${ok ? "✓" : "✗"}` : told });
+      lane.said.classList.toggle("wrong", there && !ok);
+      set(lane.match, { text: there ? `match ${num(match[n])}` : "not read yet" });
+      set(lane.share, { text: `${right[n]} of ${known} right` });
+      set(lane.bytes, { text: `${thousands(bytes[n])} bytes` });
+      const rows = n ? 4 : Math.max(1, Math.ceil(kept.length / 4));
+      set(lane.store, { viewBox: `0 0 35 ${n ? 35 : 11 * rows - 1}` });
+      if (n) {
+        const tile = (row, i) => square(row, 9 * (i % 4), 9 * Math.floor(i / 4));
+        this.shade(lane.paths, S[n - 1].flatMap(tile));
+      }
+    });
+    const [first, sums, delta] = this.lanes;
+    const at = (j) => [9 * (j % 4), 11 * Math.floor(j / 4)];
+    const tops = kept.flatMap(([name], j) => square(keys[kind][name], ...at(j), 2));
+    const below = ([, what], j) => square(values[what], at(j)[0], at(j)[1] + 2);
+    this.shade(first.keys, tops);
+    this.shade(first.values, kept.flatMap(below));
+    first.frames.forEach((node, j) => set(node, { style: `opacity: ${(weights[j] ?? 0).toFixed(3)}` }));
+    first.edge.classList.toggle("over", cache === "equal" || kept.length > ROOM);
+    set(first.how, { text: cache === "all" ? "keeps all" : `keeps the last ${ROOM}` });
+    set(sums.how, { text: "adds up" });
+    set(delta.how, { text: "corrects" });
+  }
+
+  tell({ says, match, known, right }) {
+    const { called } = this.tables;
+    const { ask } = this.state;
+    const pairs = this.pairs(this.state);
+    if (!pairs.length)
+      return "Nothing is read yet: the cache keeps 0 bytes, and each matrix 4,096, all of them zeros.";
+    const first = `After ${pairs.length} pair${pairs.length === 1 ? "" : "s"} ${ask}`;
+    const last = `Of ${known} name${known === 1 ? "" : "s"}, right are ${words(right)}.`;
+    const whats = pairs.filter(([name]) => NAMES[name] === ask).map(([, what]) => called[what]);
+    if (!whats.length) {
+      const answering = says.filter((said) => said.length).length;
+      return `${first} has not come yet, and still ${answering} of 4 memories answer something. ${last}`;
+    }
+    const before = whats.length > 1 ? `, before that the ${whats.at(-2)}` : "";
+    const found = words(LANES.map((name, n) => `${name} ${say(match[n])}`));
+    return `${first} is the ${whats.at(-1)}${before}. The answers match it: ${found}. ${last}`;
   }
 
   static style = `
-    .strip { display: grid; grid-template-columns: repeat(6, 1fr); gap: 6px; margin-bottom: 14px }
-    .pair { padding: 0 4px }
-    .pair[aria-pressed=true] { background: var(--d-key); color: var(--d-paper) }
-    .two { display: grid; grid-template-columns: 1fr 1.15fr; gap: 28px }
-    .head { font-weight: 650; margin-bottom: 4px }
-    .grid { display: grid; grid-template-columns: 3.4em repeat(3, 1fr); gap: 3px;
-      align-items: center; font-size: 13px }
-    .more { grid-template-columns: 1.4em repeat(3, 1fr) 1.2em }
-    .number { text-align: center; color: var(--d-muted) }
-    .grid .cell { height: 32px }
-    .name { font-weight: 650 } .unasked { font-weight: 400; color: var(--d-muted) }
-    .framed { outline: 2px solid var(--d-ink); outline-offset: -1px }
-    .mark { text-align: center }
-    .hint { margin-top: 8px }
-    [hidden] { display: none !important }
-    @container (max-width: 480px) {
-      .strip { grid-template-columns: repeat(3, 1fr) }
-      .two { grid-template-columns: 1fr; gap: 14px } }`;
+    .say { min-height: 4.4em }
+    .names.names { display: grid; grid-template-columns: repeat(16, 1fr); gap: 3px; background: none }
+    .names.names input + span { flex-direction: column; width: 100%; min-width: 0; padding: 1px 3px 5px; gap: 1px;
+      border-radius: 6px; line-height: 1.3; background: var(--d-surface) }
+    .names.names input:checked + span { background: var(--d-surface); color: inherit; font-weight: 650;
+      box-shadow: inset 0 0 0 3px var(--d-query) }
+    .names svg { max-width: 28px }
+    .pixel { fill: var(--c) }
+    .line button { white-space: nowrap; flex: none }
+    .line { display: flex; align-items: center; justify-content: space-between; gap: 10px; margin: 6px 0 12px }
+    .lanes { display: grid; grid-template-columns: repeat(4, minmax(0, 126px)); justify-content: space-between;
+      grid-template-rows: repeat(4, auto); gap: 0 12px; line-height: 1.3 }
+    .lane { display: grid; grid-row: span 4; grid-template-rows: subgrid; align-content: start }
+    .lane b, .lane .hint { display: block }
+    .rate { display: inline-flex; align-items: center; min-height: 32px; touch-action: none; color: var(--d-ink);
+      font-weight: 650 }
+    .answer { border-radius: 4px; outline: 1px solid color-mix(in srgb, var(--d-line) 55%, transparent);
+      outline-offset: 2px; margin-top: 4px }
+    .told { font-size: 13px; margin: 7px 0 10px }
+    .said { font-weight: 650 } .wrong { color: var(--d-gradient) }
+    .match, .share { color: var(--d-muted) }
+    .hold { aspect-ratio: 35 / 67; font-size: 13px }
+    .bytes { margin-top: 4px; white-space: nowrap }
+    .frame { fill: none; stroke: var(--d-weight); stroke-width: 1.3 }
+    .edge { stroke: none } .over { stroke: var(--d-ink); stroke-width: .6; stroke-dasharray: 2 1.5 }
+    @media (prefers-reduced-motion: no-preference) { .came svg { animation: fall .35s ease-out } }
+    @keyframes fall { from { transform: translateY(-22px); opacity: 0 } }
+    @container (max-width: 560px) { .names.names { grid-template-columns: repeat(8, 1fr) } .say { min-height: 7.3em }
+      .lane b { font-size: 14px } .told { min-height: 3.9em } .hold { aspect-ratio: 35 / 72 } }`;
 }
 
-define("attn-memory", MatrixMemory);
+define("attn-memory", FourMemories);
