@@ -135,16 +135,17 @@ class FourMemories extends Explorable {
     const hint = html("span", { class: "hint", text: "Touch a name to ask for it. Red is below 0." });
     this.lanes = LANES.map((name, n) => this.lane(name, n));
     const boxes = this.lanes.map(({ node }) => node);
-    const line = html("div", { class: "line" }, hint, this.over);
+    const line = html("div", { class: "line" }, hint);
+    this.player = this.button("", () => this.play(), {}, line);
+    line.append(this.over);
     this.picture.append(box, line, html("div", { class: "lanes" }, ...boxes));
-    const bar = this.slider("step", "pairs read", 0, STEPS, 1, String);
-    this.player = this.button("", () => this.play(), {}, bar);
-    const random = (seed) => [String(seed), `seed ${seed}`];
-    this.choice("keys", "keys", [random(0), random(1), ["right angles", "right angles"]]);
+    this.slider("step", "pairs read", 0, STEPS, 1, String);
     this.choice("cache", "cache", [
       ["all", "keeps all"],
       ["equal", "equal bytes"],
     ]);
+    const random = (seed) => [String(seed), `seed ${seed}`];
+    this.choice("keys", "keys", [random(0), random(1), ["right angles", "right angles"]]);
     this.syncs.push(({ again, ask, step }) => {
       set(this.over, { text: `Overwrite ${ask}`, disabled: again.length >= MOST });
       set(this.player, { text: still.matches ? "Next" : this.timer ? "Stop" : "Play" });
@@ -317,7 +318,8 @@ class FourMemories extends Explorable {
     .names svg { max-width: 28px }
     .pixel { fill: var(--c) }
     .line button { white-space: nowrap; flex: none }
-    .line { display: flex; align-items: center; justify-content: space-between; gap: 10px; margin: 6px 0 12px }
+    .line { display: flex; align-items: center; gap: 8px; margin: 6px 0 12px }
+    .line .hint { margin-right: auto }
     .lanes { display: grid; grid-template-columns: repeat(4, minmax(0, 126px)); justify-content: space-between;
       grid-template-rows: repeat(4, auto); gap: 0 12px; line-height: 1.3 }
     .lane { display: grid; grid-row: span 4; grid-template-rows: subgrid; align-content: start }
