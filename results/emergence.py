@@ -12,7 +12,7 @@ five steps, on 100 other rows: the loss where the next token is certain, the sco
 eight tokens read twice. The same order with four heads per layer, the best of each. Four times the
 steps with layer 0 frozen, seeds 0 to 2.
 Grid. None: the recipe is that of the page. Step 40 was set on seeds 100 to 102: until there neither
-score had gone a tenth of its way. On these the head of layer 0 was the last of the three to be half-way.
+score had gone a tenth of its way. With these the head of layer 0 was half-way last of the three.
 Reporting seeds 0 to 4; the page shows 0 to 2.
 Baselines. Even attention; ln 24 nats; the run in which both layers learn; as a control for each
 frozen layer the other, frozen at the same step.
