@@ -1,6 +1,7 @@
 """What every explorable promises, in a real browser: arithmetic, keys, fingers, phones, themes."""
 
 import json
+import math
 import re
 from itertools import chain
 
@@ -19,6 +20,7 @@ from bookkit.explore.cost import Cost
 from bookkit.explore.decay import Decay
 from bookkit.explore.decoding import Decoding
 from bookkit.explore.draft_check import DraftCheck
+from bookkit.explore.emergence import Emergence
 from bookkit.explore.heads import HeadSwitchboard
 from bookkit.explore.inside import Inside
 from bookkit.explore.lookup import Lookup
@@ -33,6 +35,7 @@ from bookkit.explore.router import RouterLoads
 from bookkit.explore.sampling import Sampling
 from bookkit.explore.scaling import ScalingFit
 from bookkit.explore.tiles import Tiles
+from bookkit.results.stored_run import stored_run
 
 WORDS = ["my", "red", "car"]
 STATES = torch.tensor([[0.5, 1.5], [-1.0, 0.5], [1.0, -1.0]])
@@ -57,6 +60,7 @@ MAKERS = {
     "cost": Cost,
     "decay": Decay,
     "decoding": Decoding,
+    "emergence": Emergence,
     "heads": HeadSwitchboard,
     "inside": Inside,
     "by-hand": AttentionByHand,
@@ -541,6 +545,50 @@ def test_what_is_copied_is_the_python(blank):
         visit.find("button >> text=Copy").click()
         assert visit.find("button >> text=/Copied|Selected/").is_visible()
         assert visit.page.evaluate("String(getSelection())") == visit.find(".code").inner_text()
+
+
+def test_what_training_brings_is_kept_back_until_a_guess_and_said_as_it_was_measured(blank):
+    thing = Emergence()
+    halves = stored_run("emergence")["order"]["one head"]["0.5"]["steps"]
+    with Visit(blank, thing) as visit:
+        ahead = (
+            "return [...e.shadowRoot.querySelectorAll('.ahead')].map((n) => n.getAttribute('d'))"
+        )
+        assert all(line.count("L") == 0 for line in visit.ask(ahead))
+        for seed in range(3):
+            for guess, right in (("layer 0", "No"), ("layer 1", "Right")):
+                visit.ask("e.set({ seed: given }); await e.ready", seed)
+                visit.find(f"[aria-label='{guess}’s head']").check(force=True)
+                visit.ask("await e.ready")
+                assert all(line.count("L") > 8 for line in visit.ask(ahead))
+                second, first, fall = (
+                    math.floor(halves[name][seed] + 0.5) for name in ("follows", "before", "loss")
+                )
+                words = visit.find(".say").inner_text()
+                assert words.endswith(
+                    f"{right}: with seed {seed} layer 1’s head is half-way after {second} steps, "
+                    f"layer 0’s after {first}, the loss after {fall}."
+                )
+                assert 0.4 < visit.ask("return e.result.follows") < 0.65
+        visit.ask("e.set({ seed: 2, freeze: 'layer 0' }); await e.ready")
+        last = [stored_run("emergence")["runs"][f"{n}/2"]["loss"][-1] for n in ("layer 0", "both")]
+        assert (
+            visit.find(".say")
+            .inner_text()
+            .endswith(
+                f"With layer 0 frozen the loss after 300 steps is {last[0]:.2f} nats, "
+                f"with nothing frozen {last[1]:.2f}."
+            )
+        )
+
+
+def test_a_tap_on_the_curves_goes_to_that_step(blank):
+    with Visit(blank, Emergence(), width=390, has_touch=True, is_mobile=True) as visit:
+        box = visit.find(".field").bounding_box()
+        for share in (0.25, 0.5, 1.0):
+            visit.page.touchscreen.tap(box["x"] + share * (box["width"] - 1), box["y"] + 20)
+            visit.ask("await e.ready")
+            assert visit.ask("return e.result.step") == 200 * share
 
 
 def test_explorables_and_drawings_have_one_palette(blank):
