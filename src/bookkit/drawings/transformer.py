@@ -6,8 +6,8 @@ from torch import nn
 from attnbook.masks import causal_mask
 from attnbook.models.vaswani import vaswani_2017
 from attnbook.transformer import EncoderDecoder
-from bookkit.drawings import inside
 from bookkit.drawings.drawing import Drawing
+from bookkit.drawings.inside import attention_inside, network_inside, norm_inside
 from bookkit.drawings.parts import bars, mask_icon, waves
 from bookkit.drawings.pen import Length, Pen, Point
 from bookkit.drawings.tower import ABOUT, Tower, attention, frame, network, streams
@@ -164,11 +164,14 @@ def tall() -> Pen:
     return pen
 
 
+INSIDE = {"attention": attention_inside, "network": network_inside, "norm": norm_inside}
+
+
 def panels(pen: Pen, places: dict[str, Point]) -> None:
     """What is inside the parts, shown when a part is asked."""
     for name, place in places.items():
         with pen.group("note", part=f"in-{name}"):
-            getattr(inside, f"{name}_inside")(pen, *place)
+            INSIDE[name](pen, *place)
 
 
 def legend(pen: Pen, x: Length, y: Length) -> None:
