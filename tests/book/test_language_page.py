@@ -228,7 +228,24 @@ def test_smoothed_n_grams_give_probabilities_that_sum_to_one(smoothing, corpus, 
     assert total == pytest.approx(1)
 
 
-def test_smoothed_n_grams_are_ahead_of_the_page_s_model():
-    stored = stored_run("kneser_ney")["bits"]
+def test_in_a_window_an_n_gram_knows_nothing_of_what_stands_before_it(smoothing, corpus):
+    orders = smoothing.counted(corpus, 4)
+    window = corpus[100 : 100 + smoothing.WINDOW + 1]
+    whole = smoothing.bits(window, orders, 90) * len(window)
+    first = smoothing.bits(window[0], orders, 90)
+    found = smoothing.bits_in_windows(window, orders, 90)
+    assert found == pytest.approx((whole - first) / smoothing.WINDOW)
+
+
+def test_smoothed_n_grams_and_the_page_s_model_are_close_to_each_other():
+    stored = stored_run("kneser_ney")
     own = stored_run("own_model")["runs"]["bytes"]["legs"][-1]["bits"]
-    assert stored["8"] < own < stored["5"] < 1.94  # better than the page's blend of five
+    assert stored["bits"]["8"] < own < stored["in windows"]["8"]
+    assert stored["bits"]["8"] < stored["bits"]["5"] < 1.94  # better than the page's blend of five
+
+
+def test_smoothed_n_grams_are_ahead_of_the_models_on_tiny_shakespeare():
+    counted = stored_run("kneser_ney")["shakespeare in windows"]["8"] * math.log(2)
+    assert counted < min(run["loss"] for run in stored_run("scaling")["runs"])
+    rungs = stored_run("speedrun")["rungs"].values()
+    assert counted < min(min(rung["validation_loss"]) for rung in rungs)
