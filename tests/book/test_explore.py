@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from attnbook.attention import AdditiveScores
-from bookkit.explore import element
+from bookkit.explore import element, speed
 from bookkit.explore.alignment import Alignment
 from bookkit.explore.block import BlockWalk
 from bookkit.explore.by_hand import AttentionByHand
@@ -19,7 +19,6 @@ from bookkit.explore.colours import ColourRefinement
 from bookkit.explore.cost import Cost
 from bookkit.explore.decay import Decay
 from bookkit.explore.decoding import Decoding
-from bookkit.explore.draft_check import DraftCheck
 from bookkit.explore.emergence import Emergence
 from bookkit.explore.heads import HeadSwitchboard
 from bookkit.explore.inside import Inside
@@ -34,6 +33,7 @@ from bookkit.explore.planner import Planner
 from bookkit.explore.router import RouterLoads
 from bookkit.explore.sampling import Sampling
 from bookkit.explore.scaling import ScalingFit
+from bookkit.explore.speed import Speed
 from bookkit.explore.tiles import Tiles
 from bookkit.results.stored_run import stored_run
 
@@ -56,7 +56,7 @@ MAKERS = {
     "clinic": Clinic,
     "clocks": Clocks,
     "colours": ColourRefinement,
-    "draft-check": DraftCheck,
+    "speed": Speed,
     "cost": Cost,
     "decay": Decay,
     "decoding": Decoding,
@@ -589,6 +589,45 @@ def test_a_tap_on_the_curves_goes_to_that_step(blank):
             visit.page.touchscreen.tap(box["x"] + share * (box["width"] - 1), box["y"] + 20)
             visit.ask("await e.ready")
             assert visit.ask("return e.result.step") == 200 * share
+
+
+def test_time_passes_when_play_is_pressed_and_only_then(blank):
+    with Visit(blank, Speed(), reduced_motion="no-preference") as visit:
+        ats = visit.ask("""
+            const seen = [e.state.at, e.play(), e.tick(0.5), e.state.at, e.tick(0.75), e.state.at]
+            e.play()  // a pause, from which it goes on
+            seen.push(e.running, e.play(), e.state.at, e.tick(600), e.state.at, e.running)
+            return seen.filter((x) => x !== undefined)""")
+        start, half, later, paused, goes, end, runs = ats
+        assert [start, half, later, paused, goes, runs] == [1, 0.5, 1.25, False, 1.25, False]
+        now = Speed().result({**Speed().start(), "at": end})
+        assert now["written"] == speed.N and end == pytest.approx(speed.N * now["first"])
+        visit.ask("e.reset(); await e.ready")
+        assert visit.state == Speed().start()
+
+
+def test_without_motion_play_shows_the_end(blank):
+    with Visit(blank, Speed()) as visit:
+        visit.find("button >> text=Play").click()
+        visit.ask("await e.ready")
+        assert visit.ask("return e.result.written") == speed.N
+        assert visit.find(".say").inner_text().endswith("128 tokens, all 32 have 4,096.")
+        assert not visit.ask("return Boolean(e.running)")
+
+
+def test_kept_pale_and_wrong_guesses_are_told_apart_and_the_words_are_the_texts(blank):
+    plain = "".join(speed.in_lines(speed.numbers()["texts"][0].split("|")))
+    with Visit(blank, Speed()) as visit:
+        for draft in ("counts", "coarse"):
+            visit.ask("e.set(given); await e.ready", {"draft": draft, "at": 0.9})
+            looks = visit.ask("""return [...e.shadowRoot.querySelectorAll(".page span")]
+                .map((span) => [span.className, span.textContent])""")
+            said = "".join(words for look, words in looks if look in ("value", "ink"))
+            assert plain.startswith(said) and len(said) > 40
+            assert {"value", "gradient", "ink", "muted"} == {look for look, _ in looks}
+            assert "without a draft" in visit.find(".say").inner_text()
+        visit.ask("e.set(given); await e.ready", {"draft": "none", "load": 9, "at": 0.2})
+        assert visit.find(".head .gradient").inner_text() == "you wait"
 
 
 def test_explorables_and_drawings_have_one_palette(blank):

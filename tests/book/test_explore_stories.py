@@ -12,6 +12,7 @@ from attnbook.attention import scaled_dot_scores
 from attnbook.block import Block, PostNorm, PreNorm
 from attnbook.data import graphs
 from attnbook.efficient import flash, sparse
+from attnbook.generate.speculative import overlap, residual
 from attnbook.inside.circuits import attentions
 from attnbook.inside.watch import watch, without_heads
 from attnbook.losses import parameters
@@ -22,8 +23,11 @@ from attnbook.norms import LayerNorm
 from attnbook.positions import frequencies
 from attnbook.recurrence.delta import delta_loop
 from attnbook.recurrence.layer import unit
+from attnbook.serving.engine import Engine, Request
+from attnbook.serving.load import under_load
+from attnbook.serving.pages import Pages
 from attnbook.shipped.language import load
-from bookkit.explore import clocks
+from bookkit.explore import clocks, speed
 from bookkit.explore.alignment import RUNS, Alignment, per_cent, written
 from bookkit.explore.block import BlockWalk, parts
 from bookkit.explore.by_hand import AttentionByHand
@@ -31,8 +35,7 @@ from bookkit.explore.clinic import INSTRUMENTS, PATIENTS, Clinic, height, short
 from bookkit.explore.clocks import Clocks
 from bookkit.explore.colours import PAIRS, ColourRefinement, adjacency
 from bookkit.explore.colours import tokens as told
-from bookkit.explore.cost import MODELS, Cost, Model
-from bookkit.explore.draft_check import DraftCheck
+from bookkit.explore.cost import MODELS, Cost, Model, cache_bytes, count
 from bookkit.explore.heads import HeadSwitchboard, trained
 from bookkit.explore.low_rank import LowRankChange
 from bookkit.explore.masks import MaskPainter
@@ -41,6 +44,7 @@ from bookkit.explore.next_token import NextToken
 from bookkit.explore.patches import PatchRows
 from bookkit.explore.router import SEEDS, RouterLoads, within
 from bookkit.explore.sampling import Sampling, drawn
+from bookkit.explore.speed import Speed
 from bookkit.explore.tiles import Tiles
 from bookkit.results.stored_run import stored_run
 
@@ -461,27 +465,104 @@ class TestMemory:
             FourMemories(keep=0.2)
 
 
-class TestDraftCheck:
-    thing = DraftCheck()
+class TestSpeed:
+    thing = Speed()
 
-    def test_what_is_kept_and_what_is_drawn_instead_are_together_the_models_own_shares(self):
-        for state in self.thing.cases():
-            now = result(self.thing, **state)
-            p = self.thing.places[state["place"] - 1]["p"]
-            missing = 1 - now["overlap"]
-            again = [k + missing * r for k, r in zip(now["kept"], now["rest"], strict=True)]
-            assert again == pytest.approx(p, abs=1e-9)
+    @staticmethod
+    def of(**patch):
+        return {**Speed().start(), **patch}
 
-    def test_the_share_that_stays_is_the_overlap_that_the_run_has_stored(self):
-        for place, draft in itertools.product(range(1, 13), ("counts", "coarse")):
-            stored = self.thing.places[place - 1][draft]["overlap"]
-            assert result(self.thing, place=place, draft=draft)["overlap"] == pytest.approx(
-                stored, abs=1e-4
-            )
+    def test_a_step_is_bounded_as_in_the_chapters_equations(self):
+        model = speed.MODELS["8 B"]
+        for b, t, bits in ((0, 0, 16), (5, 3, 16), (3, 4, 4)):
+            now = result(self.thing, b=b, t=t, bits=bits)
+            weights = model.parameters * speed.BITS[bits] / 8
+            caches = 2**b * 1000 * 2**t * speed.position(model)
+            assert now["reading"] == pytest.approx((weights + caches) / 3.35e12)
+        assert 2 * model.parameters / speed.position(model) == pytest.approx(122_000, rel=0.01)
+        sizes = Model(32, 4096, 32, 8, 128, 14_336, 3, 128_256, 8192, 4096)
+        assert count(sizes, 1) + 128_256 * 4096 == model.parameters
+        moved, work = speed.step(model, 2, 8000, 16)
+        assert moved - 2 * model.parameters == cache_bytes(sizes, 8000, 2)
+        assert work == pytest.approx(2 * (2 * model.parameters + 4 * 32 * 4096 * 8000))
 
-    def test_what_does_not_fit_is_refused(self):
-        with pytest.raises(ValueError, match="got 13, 'counts' and 2"):
-            DraftCheck(place=13)
+    def test_one_text_waits_for_memory_and_many_short_ones_on_a_core_for_arithmetic(self):
+        alone, many = (result(self.thing, machine="one core", t=0, bits=4, b=b) for b in (0, 5))
+        assert alone["reading"] > 5 * alone["computing"] and many["computing"] > many["reading"]
+        assert 3 < alone["rate"] < 4  # tokens that one can read along
+
+    def test_longer_texts_keep_a_larger_batch_from_helping(self):
+        short, long = (
+            [2**b * result(self.thing, bits=4, t=t, b=b)["rate"] for b in (0, 3)] for t in (0, 6)
+        )
+        assert short[1] / short[0] > 6 and long[1] / long[0] < 2
+
+    def test_the_core_is_the_one_that_the_chapter_measured(self):
+        runs, core = stored_run("fast")["runs"], speed.machines()["one core"]
+        four = min(runs["product/1"]["4 bits"]["all"])
+        assert core["bandwidth"] == pytest.approx(4096**2 * 4.5 / 8 / four, rel=0.01)
+        half = min(runs["product/256"]["16 bits"]["all"])
+        assert core["speed"] == pytest.approx(2 * 4096**2 * 256 / half, rel=0.01)
+
+    def test_slots_are_given_as_the_engine_gives_them(self):
+        class Second(speed.Pace):
+            def __call__(self, rows):
+                return 1.0
+
+        def timed(engine, times, clock):
+            asked = [Request([5], n) for n in (7, 2, 3, 5, 2, 4)]
+            return [each.tokens for each in under_load(engine, asked, times, clock=clock)]
+
+        book = load("book-lm")
+        for most, times in ((1, [0.0, 1.0, 2.0, 2.5, 3.0, 30.0]), (3, [0.0] * 6)):
+            slots = speed.Slots(most, Second(self.of()))
+            ticks = itertools.count().__next__
+            engine = Engine(book.model, Pages(64), most)
+            real = timed(engine, times, lambda tick=ticks: float(tick()))
+            assert timed(slots, times, lambda slots=slots: slots.now) == real
+
+    def test_a_queue_grows_once_more_is_asked_for_than_can_be_written(self):
+        calm, busy = (result(self.thing, load=load, at=0.2) for load in (6, 9))
+        assert calm["waiting"] == 0 and calm["first"] < 0.1
+        assert busy["waiting"] > 10 and busy["first"] > 0.5 and busy["written"] == 0
+        assert result(self.thing, load=9, bits=4, t=0, at=0.2)["first"] < 0.1
+
+    def test_each_draft_writes_the_same_text_and_keeps_only_guesses_that_are_in_it(self):
+        kept = speed.numbers()
+        assert [len(said.split("|")) for said in kept["texts"]] == [speed.N] * len(speed.STARTS)
+        for draft in ("counts", "coarse"):
+            for n in range(len(speed.STARTS)):
+                assert sum(speed.brings(n, draft)) == speed.N
+            own, at = kept["texts"][0].split("|"), 0
+            for brings, wrong in zip(speed.brings(0, draft), kept["wrong"][draft], strict=True):
+                guesses = wrong.split("|") if wrong else []
+                assert brings - 1 + len(guesses) <= speed.K
+                at += brings
+                assert not guesses or guesses[0] != own[at - 1]
+
+    def test_what_is_stored_is_what_the_model_and_its_draft_in_three_bits_write(self):
+        book = load("book-lm")
+        x, begin = speed.written(book, 0)
+        assert speed.told(book, x[begin:].tolist()) == speed.numbers()["texts"][0]
+        found = list(speed.checks(x, begin, speed.coarse()))
+        assert [kept + 1 for kept, _ in found] == speed.brings(0, "coarse")
+        wrong = [speed.told(book, rest) for _, rest in found]
+        assert wrong == speed.numbers()["wrong"]["coarse"]
+
+    def test_a_sure_guess_is_kept_when_the_model_would_draw_it_and_its_distribution_stays(self):
+        for place in stored_run("fast")["runs"]["places"]["places"]:
+            p, q = (torch.tensor(x).double() for x in (place["p"], place["counts"]["q"]))
+            p, q = p / p.sum(), q / q.sum()
+            sure = torch.nn.functional.one_hot(q[:-1].argmax(), len(p)).double()
+            kept = overlap(p, sure)
+            assert kept == (p * sure).sum()
+            again = kept * sure + (1 - kept) * residual(p, sure)
+            assert torch.allclose(again, p)
+
+    def test_the_draft_that_is_kept_more_often_is_slower(self):
+        counts, coarse = (result(self.thing, draft=draft) for draft in ("counts", "coarse"))
+        assert len(speed.brings(0, "coarse")) < len(speed.brings(0, "counts"))
+        assert counts["gain"] > 1.3 and coarse["gain"] < 1
 
 
 class TestLowRank:
