@@ -88,9 +88,10 @@ class Speed extends Explorable {
     const you = this.all[this.you];
     const now = you.at + state.at + 1e-9;
     const waiting = this.all.filter(({ at, came }) => at <= now && now < came).length;
-    this.lanes = this.all.filter(({ came, ends }) => came <= now && now <= ends.at(-1) + 2e-9);
+    const busy = this.all.filter(({ came, ends }) => came <= now && now <= ends.at(-1) + 2e-9);
+    this.lanes = state.load ? busy : this.all;
     for (const one of this.lanes) one.done = one.ends.filter((end) => end <= now).length;
-    const rows = this.lanes.length || B;
+    const rows = busy.length || B;
     const done = (this.done = you.ends.filter((end) => end <= now).length);
     this.end = Math.min(HOUR, you.ends.at(-1) - you.at);
     const written = sum(you.brings.slice(0, done));
@@ -324,7 +325,7 @@ class Speed extends Explorable {
     .head b { font-size: 22px; line-height: 36px; min-width: 78px; touch-action: none;
       text-decoration: underline dotted 1px }
     .two { display: grid; grid-template-columns: minmax(0, 1fr) 280px; gap: 22px }
-    .page { min-height: 13.2em; white-space: pre-wrap; margin-bottom: 8px }
+    .page { min-height: 12.6em; white-space: pre-wrap; margin-bottom: 8px }
     .two span, .gradient { color: var(--c); text-underline-offset: 3px }
     .value { text-decoration: underline }
     span.muted { text-decoration: underline dotted }
