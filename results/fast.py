@@ -14,7 +14,6 @@ round after round, and medians over the rounds are stored beside all rounds.
 **drafts**: tokens per call and seconds a token with drafts; each greedy text equals the plain one.
 **load**: time to first token and tokens a second of the engine, by requests a second; the times are
 seconds of the processor, so that other work on the machine does not count.
-**places**: probabilities of the model and of two drafts at twelve places, for the page to show.
 """
 
 import argparse
@@ -42,7 +41,6 @@ from attnbook.generate.speculative import (
     Reader,
     after,
     certain,
-    overlap,
     speculative,
 )
 from attnbook.losses import token_loss
@@ -334,42 +332,8 @@ def summary(timings: list[Timing]) -> dict[str, float]:
     }
 
 
-@torch.no_grad()
-def places() -> dict[str, Any]:
-    """Twelve places of unseen text: what the model, a table and the model in 3 bits expect."""
-    book, passage, chances = load(), held_out()[640:760], WAYS["drawn"]
-    p = chances(book.model(passage[None])[0])
-    rough = chances(coarse()(passage[None])[0])
-    found = []
-    for t in range(48, 96, 4):
-        q = {"counts": table().chances(passage[: t + 1]), "coarse": rough[t]}
-        best = {int(i) for d in (p[t], *q.values()) for i in d.topk(2).indices}
-        named = sorted(best | {int(passage[t + 1])}, key=lambda i: -p[t, i].item())[:5]
-        rest = torch.ones(1024, dtype=torch.bool)
-        rest[named] = False
-        found.append(place(book, passage, t, named, rest, p[t], q))
-    return {"places": found, "start": book.decode(passage[:24])}
-
-
-def place(
-    book: Any, passage: Tensor, t: int, named: list[int], rest: Tensor, p: Tensor, q: dict
-) -> dict[str, Any]:
-    """One of them: probabilities of five tokens; of the others the sums."""
-    told = {"before": book.decode(passage[t - 15 : t + 1]), "next": book.decode(passage[t + 1])}
-    told["tokens"] = [book.decode(torch.tensor([i])) for i in named]
-    told["p"] = [round(p[i].item(), 5) for i in named] + [round(p[rest].sum().item(), 5)]
-    for name, other in q.items():
-        told[name] = {
-            "q": [round(other[i].item(), 5) for i in named] + [round(other[rest].sum().item(), 5)],
-            "both": round(torch.minimum(p[rest], other[rest]).sum().item(), 5),
-            "overlap": round(overlap(p, other).item(), 5),
-        }
-    return told
-
-
 def work() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Each run's name, and what makes it."""
-    yield "places", places
     yield "ranges", ranges
     yield "bits/32", partial(bits, 32, None)
     for width in (8, 4, 3, 2):

@@ -550,14 +550,12 @@ class TestSpeed:
         assert wrong == speed.numbers()["wrong"]["coarse"]
 
     def test_a_sure_guess_is_kept_when_the_model_would_draw_it_and_its_distribution_stays(self):
-        for place in stored_run("fast")["runs"]["places"]["places"]:
-            p, q = (torch.tensor(x).double() for x in (place["p"], place["counts"]["q"]))
-            p, q = p / p.sum(), q / q.sum()
-            sure = torch.nn.functional.one_hot(q[:-1].argmax(), len(p)).double()
-            kept = overlap(p, sure)
-            assert kept == (p * sure).sum()
-            again = kept * sure + (1 - kept) * residual(p, sure)
-            assert torch.allclose(again, p)
+        dice = torch.Generator().manual_seed(0)
+        for p in torch.rand(8, 5, generator=dice, dtype=torch.float64).softmax(-1):
+            for guess in torch.eye(5, dtype=torch.float64):
+                kept = overlap(p, guess)
+                assert kept == (p * guess).sum()
+                assert torch.allclose(kept * guess + (1 - kept) * residual(p, guess), p)
 
     def test_the_draft_that_is_kept_more_often_is_slower(self):
         counts, coarse = (result(self.thing, draft=draft) for draft in ("counts", "coarse"))
