@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from attnlabs.inside.fingerprints import Outcome
+from attnlabs.inside.fingerprints import Outcome, parts_of
 from attnlabs.inside.leniency import in_one_precision
 
 
@@ -55,9 +55,8 @@ def slopes(
 
 def weighted(value: Any) -> torch.Tensor | None:
     """All numbers of a result that have a gradient, each with another weight, added up."""
-    parts = value if isinstance(value, tuple | list) else (value,)
     total = None
-    for part in parts:
+    for part in parts_of(value):
         if isinstance(part, torch.Tensor) and part.requires_grad and part.is_floating_point():
             flat = part.double().flatten()
             weights = torch.arange(flat.numel(), dtype=torch.float64).mul(math.sqrt(2)).cos()

@@ -7,7 +7,7 @@ the dozens of numbers of a result back from four sums.
 
 import hashlib
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -34,8 +34,16 @@ def outcome(function: Callable[..., Any], arguments: Iterable[Any]) -> Outcome:
 
 def arrays(value: Any) -> Result:
     """A result as a tuple of arrays in float64, or in bool if it is boolean."""
-    parts = value if isinstance(value, tuple | list) and has_tensors(value) else (value,)
-    return tuple(array(part) for part in parts)
+    return tuple(array(part) for part in parts_of(value))
+
+
+def parts_of(value: Any) -> Sequence[Any]:
+    """A result's parts: what `out, weights = attend(…)` takes apart, be it a tuple, an object of
+    the student's or something that hands them out one by one."""
+    whole = tuple, list, str, torch.Tensor, np.ndarray, Mapping, Set
+    if isinstance(value, Iterable) and not isinstance(value, whole):
+        value = tuple(value)
+    return value if isinstance(value, tuple | list) and has_tensors(value) else (value,)
 
 
 def has_tensors(values: Iterable[Any]) -> bool:

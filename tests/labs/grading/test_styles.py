@@ -110,6 +110,32 @@ def test_the_check_takes_another_precision_as_well(define, right):
     assert sentence("attend", functions["attend"]).startswith("right")
 
 
+RESULTS = {
+    "object": "Both(weights @ v, weights)",
+    "tuple with names": "collections.namedtuple('Both', 'out weights')(weights @ v, weights)",
+    "one by one": "(each for each in (weights @ v, weights))",
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_are_what_they_are_taken_apart_into(name, graded, right, define):
+    before = """import collections, dataclasses
+@dataclasses.dataclass
+class Both:
+    out: torch.Tensor
+    weights: torch.Tensor
+    def __iter__(self):
+        return iter((self.out, self.weights))
+"""
+    attend = ATTEND.replace("return weights @ v, weights", f"return {RESULTS[name]}")
+    answers = right | {"attend": attend}
+    answers["reverse"] = "def reverse(x):\n    at = 99 * torch.eye(len(x))\n"
+    answers["reverse"] += "    out, _ = attend(at.flip(0), at, x)\n    return out"
+    assert lost(graded(answers, before=before)) == {}
+    functions = define(CORPORA[3].BEFORE, before, *answers.values())
+    assert sentence("attend", functions["attend"]).startswith("right")
+
+
 def test_an_experiment_with_a_library_s_own_is_not_the_answer(graded, right):
     row = graded(right, "softmax = torch.nn.Softmax(-1)", "x = softmax(torch.ones(3))")
     assert lost(row) == {} and row.review == []
