@@ -11,6 +11,7 @@ from attnlabs.grading.row import Answer, Row
 from attnlabs.source import Asked, Lab
 
 BY_HAND = "graded by hand."
+TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")  # turn a line round: another name is read
 COLUMNS = ["file", "question", "points", "of", "answer", "rubric"]
 Cell = str | int | float | None
 Line = dict[str, str]
@@ -30,6 +31,7 @@ def safe(cell: Cell) -> str:
     if not isinstance(cell, str):
         return "" if cell is None else f"{cell:g}"
     cell = cell.encode("utf-8", "replace").decode().replace("\0", "")
+    cell = TURNS.sub("\ufffd", cell)
     return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
 
 

@@ -170,6 +170,12 @@ def test_no_cell_holds_what_csv_refuses_or_a_spreadsheet_runs(cell):
     assert text.removeprefix("'") == cell.replace("\0", "")
 
 
+def test_no_name_turns_a_line_of_a_table_round():
+    """Shown, it would be another file's: what stands behind the sign is read from the right."""
+    assert written.safe("ada\u202eipynb.") == "ada\ufffdipynb."
+    assert written.safe("مریم‌السادات, שלום") == "مریم‌السادات, שלום"  # a name as it is written
+
+
 def test_a_row_is_read_as_it_was_stored(lab):
     row = Row("a.ipynb", "ada", "review", "why", nothing(lab), {"7": "So."}, ["look"], 1.5)
     row.questions["scores"] = Answer(None, "to be read", ["transposed"], "Other.")
