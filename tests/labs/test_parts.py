@@ -210,12 +210,13 @@ def test_the_lab_s_own_project_has_all_points_that_need_no_reader(of, lab):
 def test_the_leaderboard_s_points_come_from_its_table(lab, tmp_path):
     path = tmp_path / "leaderboard.csv"
     lines = [
-        "file,team,nats per byte,reason",
-        "a.ipynb,A,1.9,",
-        "b.ipynb,B,2.6,",
-        "c.ipynb,C,,late",
+        "file,team,nats per byte,level,reason",
+        "a.ipynb,A,1.9,project,",
+        "b.ipynb,B,2.6,project,",
+        "c.ipynb,C,,project,late",
     ]
-    path.write_text("\n".join([*lines, ",counts of pairs of bytes,2.5,"]), encoding="utf-8")
+    lines += [",counts of pairs of bytes,2.5,no learning,"]
+    path.write_text("\n".join(lines), encoding="utf-8")
     rows = [Row(f"{n}.ipynb", questions={}) for n in "abcd"]
     for row in rows:
         row.questions = {asked.name: Answer(None, board.WAITS) for asked in lab.asked[5:6]}
@@ -223,6 +224,6 @@ def test_the_leaderboard_s_points_come_from_its_table(lab, tmp_path):
     board.credit(lab, rows, path)
     points = [row.questions["on the leaderboard"].points for row in rows]
     assert points == [2, 0, 0, None] and [board.waits(row) for row in rows] == [0, 0, 0, 1]
-    path.write_text("file,team,nats per byte,reason\n", encoding="utf-8")
+    path.write_text("file,team,nats per byte,level,reason\n", encoding="utf-8")
     with pytest.raises(ValueError, match="leaderboard's table"):
         board.credit(lab, rows, path)
