@@ -57,14 +57,19 @@ def write(
 
 
 def passed_on(owners: Sequence[Owner], rows: Sequence[Row]) -> list[tuple[Owner, Row]]:
-    """What goes to a platform: of several files of one person the one with most points.
+    """What goes to a platform: of several files of one person the one with most points, and a
+    notebook rather than what is none.
 
     A file at which the grading itself failed is no grade, so it is not passed on.
     """
+
+    def rank(row: Row) -> tuple[bool, float]:
+        return row.status not in NO_NOTEBOOK, row.total
+
     best: dict[str, tuple[Owner, Row]] = {}
     for owner, row in zip(owners, rows, strict=True):
         who = owner.number or row.file
-        if row.status != "error" and (who not in best or row.total > best[who][1].total):
+        if row.status != "error" and (who not in best or rank(row) > rank(best[who][1])):
             best[who] = owner, row
     return list(best.values())
 
@@ -126,6 +131,12 @@ def late(row: Row) -> str:
     return f"{row.late} day{'s' * (row.late > 1)} late: {row.taken_off} % of the points are off."
 
 
+def mark(row: Row) -> Cell:
+    """The points, or nothing for a file that is no notebook: what the platform has stays there,
+    until a person has decided."""
+    return "" if row.status in NO_NOTEBOOK and not row.total else row.total
+
+
 def moodle(lab: Lab, passed: Iterable[tuple[Owner, Row]]) -> str:
     """Moodle's grading worksheet (mod/assign/feedback/offline), which asks for when it was made."""
     head = ["Identifier", "Full name", "Grade", "Maximum Grade", "Last modified (grade)"]
@@ -135,7 +146,7 @@ def moodle(lab: Lab, passed: Iterable[tuple[Owner, Row]]) -> str:
         line: list[Cell] = [
             f"Participant {number}" if number else "",
             name,
-            row.total,
+            mark(row),
             worth(lab),
             now,
         ]
@@ -147,7 +158,7 @@ def canvas(lab: Lab, passed: Iterable[tuple[Owner, Row]]) -> str:
     """Canvas's gradebook, to be matched by its ID, which stands in the names of its files."""
     head = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", lab.title]
     lines: list[list[Cell]] = [["    Points Possible", "", "", "", "", worth(lab)]]
-    lines += [[name, number, "", "", "", row.total] for (name, number), row in passed]
+    lines += [[name, number, "", "", "", mark(row)] for (name, number), row in passed]
     return table(head, lines)
 
 

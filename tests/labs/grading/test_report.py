@@ -89,6 +89,23 @@ def test_a_table_in_another_encoding_is_refused_by_name(read_by_hand):
         again()
 
 
+def test_what_is_no_notebook_gets_no_number_not_even_0(lab, tmp_path):
+    """A platform keeps what it has where a cell is empty; and a notebook goes before a PDF."""
+    files = {"Ada_101": ("c.pdf", "not a notebook"), "Bob_102": ("a.ipynb", "empty")}
+    files |= {"Cleo_103": ("a.ipynb", "graded")}
+    found = [
+        Row(f"{who}_assignsubmission_file_/{name}", status=status, questions=nothing(lab))
+        for who, (name, status) in files.items()
+    ]
+    found.append(Row("Ada_101_assignsubmission_file_/d.ipynb", questions=nothing(lab)))
+    given = [submissions.Submission(row.file, b"") for row in found]
+    report.write(lab, given, found, tmp_path / "grades.csv")
+    moodle = rows(tmp_path / "grades" / "moodle.csv")
+    assert {row["Full name"]: row["Grade"] for row in moodle} == {"Ada": "0", "Bob": "", "Cleo": "0"}
+    _, *canvas = rows(tmp_path / "grades" / "canvas.csv")
+    assert {row["Student"]: row[lab.title] for row in canvas} == {"Ada": "0", "Bob": "", "Cleo": "0"}
+
+
 def test_of_several_files_the_best_is_passed_on(lab, tmp_path):
     """A PDF beside the notebook must not become the grade; a fault of ours is no grade at all."""
     found, points = [], {"a.ipynb": 1, "b.ipynb": 2, "c.pdf": 0}
