@@ -1,7 +1,7 @@
 """Judges lab 12: the ledger of a plan, the forecast that was committed to, and the method of it.
 
 A ledger is proven by what it holds: the first loss of each run is computed once more, and some runs
-are trained again. A method is tried on ledgers of other texts, moved and stretched by random
+are trained again. A method is tried on ledgers of other plans, moved and stretched by random
 numbers, whose large runs are stored.
 """
 
