@@ -56,7 +56,7 @@ class Emergence extends Explorable {
     this.scene();
     const heads = FREEZE.slice(1).map((name) => [name, `${name}’s head`]);
     const guessed = (guess) => ({ guess, stop: this.middle(), freeze: "none" });
-    this.choice("guess", "first to come", heads, guessed);
+    this.choice("guess", "learned first", heads, guessed);
     this.choice("seed", "seed", [0, 1, 2].map((seed) => [seed, String(seed)]));
     const freeze = FREEZE.map((name, n) => [name, n ? name : "nothing"]);
     this.choice("freeze", `frozen after step ${this.numbers.from}`, freeze);
@@ -97,7 +97,7 @@ class Emergence extends Explorable {
     this.field = plot("rect", { class: "field", onclick: jump });
     this.handle = plot("g", { class: "handle" });
     this.handle.append(svg("circle", { r: 22, class: "reach" }), svg("circle", { r: 10 }),
-      svg("path", { d: "M-3.5 -3.5V3.5M3.5 -3.5V3.5" }));
+      svg("path", { d: "M-2.5 -4L-6.5 0L-2.5 4M2.5 -4L6.5 0L2.5 4" }));
     this.grip();
   }
 
@@ -147,7 +147,7 @@ class Emergence extends Explorable {
         for (let s = 0; s <= t; s++, i++) {
           const [x, y] = [left + s * c, top + t * c];
           set(this.cells[n][i], { x, y, width: c, height: c });
-          if (t - s === (n ? T / 2 - 1 : 1) && (!n || s)) goal += `M${x} ${y}h${c}v${c}h-${c}z`;
+          if (t >= T / 2 && t - s === (n ? T / 2 - 1 : 1)) goal += `M${x} ${y}h${c}v${c}h-${c}z`;
         }
       set(this.aims[n], { d: goal });
       put(left, 14, CURVES[n][3], `head ${CURVES[n][1]}`, "start");
@@ -160,7 +160,7 @@ class Emergence extends Explorable {
     });
     const start = lefts[1] + T * c + (wide ? 12 : 5);
     this.most = W - start;
-    if (wide) put(start, 14, "chance of next token", "head output", "start");
+    if (wide) put(start, 14, "P(next token)", "head output", "start");
     else put(start, top - 6, "next", "tick", "start");
     this.bars.forEach((bar, t) => set(bar, { x: start, y: top + t * c + 1, height: c - 2 }));
     this.words.replaceChildren(...words);
@@ -246,7 +246,8 @@ class Emergence extends Explorable {
     .handle { cursor: ew-resize; touch-action: none; fill: var(--d-ink); stroke: var(--d-paper); stroke-width: 1.5 }
     .reach { fill: transparent; stroke: none }
     .say { min-height: 4.5em }
-    @container (max-width: 560px) { .say { min-height: 7.3em } .head.head { font-size: 12.5px } .legend { font-size: 13px } }`;
+    @container (max-width: 560px) { .say { min-height: 8.8em } .head.head { font-size: 12.5px } .legend { font-size: 13px } }
+    @container (max-width: 345px) { .say { min-height: 10.2em } }`;
 }
 
 define("attn-emergence", Emergence);

@@ -91,7 +91,7 @@ class Emergence(Explorable):
 
     tag = "emergence"
     needs = ("coded",)
-    question = "Which head comes first: the one that looks back, or the one that copies?"
+    question = "Which is learned first: previous-token or induction head?"
 
     def start(self) -> dict:
         return {"stop": STOPS.index(50), "seed": 0, "freeze": "none", "guess": "none"}
