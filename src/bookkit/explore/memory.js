@@ -184,9 +184,9 @@ class FourMemories extends Explorable {
 
   lane(name, n) {
     const [view, answer] = this.screen(8, 8, "output");
-    const store = svg("svg", { "aria-hidden": "true", class: "kept" });
+    const store = svg("svg", { viewBox: `0 0 35 ${n ? 35 : 65}`, "aria-hidden": "true", class: "kept" });
     const paths = this.layer(store, "state");
-    const parts = { answer, paths, store };
+    const parts = { answer, paths };
     if (!n) {
       Object.assign(parts, { values: this.layer(store, "value"), keys: this.layer(store, "key") });
       parts.frames = Array.from({ length: STEPS + MOST }, (_, j) =>
@@ -208,8 +208,8 @@ class FourMemories extends Explorable {
     }
     for (const part of ["said", "match", "bytes", "share"]) parts[part] = html("div", { class: part });
     const head = html("div", {}, html("b", { text: name }), parts.how);
-    const told = html("div", { class: "told" }, parts.said, parts.match);
-    const hold = html("div", { class: "hold" }, store, parts.bytes, parts.share);
+    const told = html("div", { class: "told" }, parts.said, parts.match, parts.share);
+    const hold = html("div", { class: "hold" }, parts.bytes, store);
     parts.node = html("div", { class: "lane" }, head, html("div", { class: "answer" }, view), told, hold);
     return parts;
   }
@@ -267,11 +267,9 @@ class FourMemories extends Explorable {
       const ok = same(says[n], [truth]);
       set(lane.said, { text: there ? `${told}\u00a0${ok ? "✓" : "✗"}` : told });
       lane.said.classList.toggle("wrong", there && !ok);
-      set(lane.match, { text: there ? `match ${num(match[n])}` : "not read yet" });
-      set(lane.share, { text: `${right[n]} of ${known} right` });
+      set(lane.match, { text: there ? `match ${num(match[n])}` : "not read" });
+      set(lane.share, { text: `${right[n]}/${known} right` });
       set(lane.bytes, { text: `${thousands(bytes[n])} bytes` });
-      const rows = n ? 4 : Math.max(1, Math.ceil(kept.length / 4));
-      set(lane.store, { viewBox: `0 0 35 ${n ? 35 : 11 * rows - 1}` });
       if (n) {
         const tile = (row, i) => square(row, 9 * (i % 4), 9 * Math.floor(i / 4));
         this.shade(lane.paths, S[n - 1].flatMap(tile));
@@ -296,14 +294,14 @@ class FourMemories extends Explorable {
     const pairs = this.pairs(this.state);
     if (!pairs.length)
       return "Nothing is read yet: the cache keeps 0 bytes, and each matrix 4,096, all of them zeros.";
-    const first = `After ${pairs.length} pair${pairs.length === 1 ? "" : "s"} ${ask}`;
-    const last = `Of ${known} name${known === 1 ? "" : "s"}, right are ${words(right)}.`;
+    const first = `After ${pairs.length} pair${pairs.length === 1 ? "" : "s"} “${ask}”`;
+    const last = `Of ${known} name${known === 1 ? "" : "s"} they get ${words(right)} right.`;
     const whats = pairs.filter(([name]) => NAMES[name] === ask).map(([, what]) => called[what]);
     if (!whats.length) {
       const answering = says.filter((said) => said.length).length;
       return `${first} has not come yet, and still ${answering} of 4 memories answer something. ${last}`;
     }
-    const before = whats.length > 1 ? `, before that the ${whats.at(-2)}` : "";
+    const before = whats.length > 1 ? `; before, it was the ${whats.at(-2)}` : "";
     const found = words(LANES.map((name, n) => `${name} ${say(match[n])}`));
     return `${first} is the ${whats.at(-1)}${before}. The answers match it: ${found}. ${last}`;
   }
@@ -324,21 +322,21 @@ class FourMemories extends Explorable {
       grid-template-rows: repeat(4, auto); gap: 0 12px; line-height: 1.3 }
     .lane { display: grid; grid-row: span 4; grid-template-rows: subgrid; align-content: start }
     .lane b, .lane .hint { display: block }
-    .rate { display: inline-flex; align-items: center; min-height: 32px; touch-action: none; color: var(--d-ink);
+    .rate { display: inline-flex; align-items: center; min-height: 32px; margin: -8px 0; touch-action: none; color: var(--d-ink);
       font-weight: 650 }
     .answer { border-radius: 4px; outline: 1px solid color-mix(in srgb, var(--d-line) 55%, transparent);
       outline-offset: 2px; margin-top: 4px }
     .told { font-size: 13px; margin: 7px 0 10px }
     .said { font-weight: 650 } .wrong { color: var(--d-gradient) }
     .match, .share { color: var(--d-muted) }
-    .hold { aspect-ratio: 35 / 67; font-size: 13px }
-    .bytes { margin-top: 4px; white-space: nowrap }
+    .hold { font-size: 13px; min-width: 0 }
+    .bytes { margin-bottom: 4px; white-space: nowrap }
     .frame { fill: none; stroke: var(--d-weight); stroke-width: 1.3 }
     .edge { stroke: none } .over { stroke: var(--d-ink); stroke-width: .6; stroke-dasharray: 2 1.5 }
     @media (prefers-reduced-motion: no-preference) { .came svg { animation: fall .35s ease-out } }
     @keyframes fall { from { transform: translateY(-22px); opacity: 0 } }
     @container (max-width: 560px) { .names.names { grid-template-columns: repeat(8, 1fr) } .say { min-height: 7.3em }
-      .lane b { font-size: 14px } .told { min-height: 3.9em } .hold { aspect-ratio: 35 / 72 } }`;
+      .lane b { font-size: 14px } .told, .hold { font-size: 12px } .told { min-height: 5.2em } }`;
 }
 
 define("attn-memory", FourMemories);

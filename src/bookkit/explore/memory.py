@@ -191,15 +191,15 @@ class FourMemories(Explorable):
                 "Nothing is read yet: the cache keeps 0 bytes, and each matrix 4,096, all of them "
                 "zeros."
             )
-        first = f"After {len(pairs)} pair{'' if len(pairs) == 1 else 's'} {state['ask']}"
+        first = f"After {len(pairs)} pair{'' if len(pairs) == 1 else 's'} “{state['ask']}”"
         names = f"{now['known']} name{'' if now['known'] == 1 else 's'}"
-        last = f"Of {names}, right are {listed(now['right'])}."
+        last = f"Of {names} they get {listed(now['right'])} right."
         whats = [WORDS[what] for name, what in pairs if name == ask]
         if not whats:
             some = sum(map(bool, now["says"]))
             still = f"still {some} of 4 memories answer something"
             return f"{first} has not come yet, and {still}. {last}"
-        before = f", before that the {whats[-2]}" if len(whats) > 1 else ""
+        before = f"; before, it was the {whats[-2]}" if len(whats) > 1 else ""
         found = [f"{lane} {x:.2f}" for lane, x in zip(LANES, now["match"], strict=True)]
         found_ = listed(found).replace("-", "−")
         return f"{first} is the {whats[-1]}{before}. The answers match it: {found_}. {last}"
