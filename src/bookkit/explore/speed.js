@@ -137,17 +137,17 @@ class Speed extends Explorable {
     this.places = html("p", { class: "hint" });
     this.plot = svg("svg", { viewBox: "0 0 280 322", "aria-hidden": "true", class: "plot" });
     this.scene();
-    const left = html("div", {}, this.page, ...this.others, this.slots, this.places);
+    const left = html("div", {}, this.page, ...this.others, this.places, this.slots);
     this.picture.append(head, html("div", { class: "two" }, left, this.plot));
     const { machine, model } = this.constructor.limits;
     const named = (list) => list.map((x) => [x, String(x)]);
     this.choice("machine", "machine", named(machine));
     this.choice("model", "parameters", named(model));
-    this.choice("bits", "bits", named([16, 8, 4]));
-    this.slider("b", "texts at once", 0, 8, 1, (b) => String(2 ** b));
-    this.slider("t", "tokens before", 0, 6, 1, (t) => `${2 ** t},000`);
+    this.choice("bits", "bits per weight", named([16, 8, 4]));
+    this.slider("b", "batch B", 0, 8, 1, (b) => String(2 ** b));
+    this.slider("t", "context T", 0, 6, 1, (t) => `${2 ** t},000`);
     const coarse = ["coarse", "itself in 3 bits"];
-    this.choice("draft", "draft", [["none", "none"], ["counts", "table of counts"], coarse]);
+    this.choice("draft", "draft", [["none", "none"], ["counts", "n-gram model"], coarse]);
     const asked = (load) => ["off", "¼", "½"][load] ?? String(2 ** (load - 3));
     this.slider("load", "requests a second", 0, 9, 1, asked);
   }
@@ -173,8 +173,10 @@ class Speed extends Explorable {
     this.dots = Array.from({ length: 10 }, (_, b) =>
       node("circle", { r: b < 9 ? 3 : 7, class: `output${b < 9 ? "" : " here"}` }),
     );
-    tick(4, 273, "reading: weights, caches");
+    const caches = svg("tspan", { class: "key", text: "caches" });
+    tick(4, 273, "reading weights, ").append(caches);
     tick(4, 305, "computing");
+    this.took = [273, 305].map((y) => tick(276, y, "", "end"));
     this.bars = ["muted", "key", "weight"].map((look, n) =>
       node("rect", { y: n < 2 ? 278 : 310, height: 11, class: look }),
     );
@@ -197,6 +199,8 @@ class Speed extends Explorable {
       const [cx, cy] = this.point(one.work / one.moved, m);
       set(dot, { cx, cy, display: !one.fits && "none" });
     });
+    ["reading", "computing"].forEach((what, n) =>
+      set(this.took[n], { text: now.fits ? secs(here[what]) : "" }));
     const scale = 272 / least(here);
     const first = (scale * here.reading * here.weights) / here.moved;
     const wide = [first, scale * here.reading - first, scale * here.computing];
@@ -238,18 +242,18 @@ class Speed extends Explorable {
       const so = words(this.numbers.texts, text).slice(0, sum(brings.slice(0, done)));
       set(row, { text: so.join("").replace(/\n/g, " ").slice(-across / 7.6) || " " });
     });
-    const per = Math.floor(across / 9);
+    const per = Math.max(Math.floor(across / 9), Math.ceil((B + 63) / 4));
+    const wide = (0.78 * across) / per;
     const cell = (i, part = 1) => {
-      const [x, y] = [9 * (i % per), 11 * Math.floor(i / per)];
-      return `M${x} ${y + 9}h7v${-9 * part}h-7z`;
+      const [x, y] = [(across / per) * (i % per), 11 * Math.floor(i / per)];
+      return `M${x} ${y + 9}h${wide}v${-9 * part}h-${wide}z`;
     };
     const row = (length, from) => Array.from({ length }, (_, i) => cell(from + i)).join("");
     const taken = this.lanes.map(({ done, brings }, i) => cell(i, done / brings.length));
     const drawn = [row(B, 0), taken.join(""), row(waiting, B)];
     drawn.forEach((d, n) => set(this.cells[n], { d }));
-    const high = 11 * Math.ceil((B + waiting) / per);
-    set(this.slots, { viewBox: `0 0 ${across} ${high}`, style: `height: ${high}px` });
-    set(this.places, { text: plural(B, "slot") + (waiting ? `, ${waiting} wait` : "") });
+    set(this.slots, { viewBox: `0 0 ${across} 44` });
+    set(this.places, { text: `one bar per text${waiting ? `; red: ${waiting} waiting` : ""}` });
   }
 
   // From the start, or from where it was paused; without motion at once to the end.
@@ -295,54 +299,55 @@ class Speed extends Explorable {
     const plain = draft === "none";
     const waits = now.reading > now.computing ? "memory" : "arithmetic";
     const said = [
-      `A ${plain ? "step" : "check"} for ${texts} reads ${bytes(now.moved)} in ` +
-        `${secs(now.reading)} and computes for ${secs(now.computing)}: it waits for ${waits}.`,
+      `A ${plain ? "step" : "check"} for ${texts} reads ${bytes(now.moved)} and ` +
+        `waits for ${waits}.`,
     ];
     if (!plain) said.push(this.drafted(now));
     const all = B > 1 && plain ? `, all ${B} have ${whole(B * now.written)}` : "";
     if (load) {
-      const first = `Time to the first token: ${secs(now.first)} for you, ${secs(now.median)} in the`;
-      said.push(`Waiting: ${plural(now.waiting, "text")}. ${first} median.`);
+      said.push(`Your first token comes after ${secs(now.first)}; median ${secs(now.median)}.`);
     } else said.push(`After ${secs(at)} your text has ${plural(now.written, "token")}${all}.`);
     return said.join(" ");
   }
 
   drafted({ guessing, gain }) {
-    const { draft } = this.state;
-    const cost = guessing ? `Three guesses take ${secs(guessing)}` : "The table takes no time";
+    const { draft, load } = this.state;
+    const cost = guessing ? `Three guesses take ${secs(guessing)}` : "The n-gram model takes no time";
     const mean = `a check brings ${say(N / this.brings(0).length)} tokens`;
     const fast = `${cost}, ${mean}: ${say(gain)} times as fast as without a draft.`;
     const [word] = words(this.numbers.wrong[draft], this.done - 1);
-    if (!word) return fast;
+    if (!word || load) return fast;
     const chance = this.numbers.percent[draft][this.done - 1];
-    return `${fast} The guess “${word.trim()}” had a chance of ${chance} in 100.`;
+    return `${fast} The model gave “${word.trim()}” probability ${say(chance / 100)}.`;
   }
 
   static style = `
     .say { min-height: 4.4em }
     .head { display: flex; align-items: center; gap: 14px; margin-bottom: 10px }
     .head button { min-width: 78px; background: var(--d-ink); color: var(--d-paper) }
-    .head b { font-size: 22px; line-height: 36px; min-width: 78px; touch-action: none;
+    .head b { font-size: 22px; line-height: 36px; min-width: 92px; touch-action: none;
       text-decoration: underline dotted 1px }
     .two { display: grid; grid-template-columns: minmax(0, 1fr) 280px; gap: 22px }
     .page { min-height: 12.6em; white-space: pre-wrap; margin-bottom: 8px }
-    .two span, .gradient { color: var(--c); text-underline-offset: 3px }
+    .two span, .gradient { color: var(--c) }
     .value { text-decoration: underline }
     span.muted { text-decoration: underline dotted }
     .two .gradient { text-decoration: line-through }
     i { padding: 0 4px; margin-left: 2px; background: var(--d-output) }
     .other { font-size: 13px; line-height: 22px; color: var(--d-muted); overflow: hidden;
       white-space: pre; border-top: 1px solid var(--d-surface) }
-    .slots { margin: 6px 0 4px }
+    .slots { height: 44px; margin: 4px 0 }
     .slots path, rect { fill: var(--c) }
     .slots .line { fill: var(--d-line); opacity: .35 }
     .plot text { font-size: 12px; fill: var(--d-muted) }
+    tspan { fill: var(--c) }
     .roof { fill: none; stroke: var(--d-line); opacity: .6 }
     .chosen { stroke: var(--d-ink); stroke-width: 2; opacity: 1 }
     circle { fill: var(--d-paper); stroke: var(--c) }
     .here { fill: var(--c); stroke: var(--d-paper) }
-    @container (max-width: 600px) { .two { grid-template-columns: 1fr } .say { min-height: 7.3em }
-      .plot { max-width: 340px } }`;
+    @container (max-width: 600px) { .two { grid-template-columns: 1fr } .say { min-height: 8.8em }
+      .plot { max-width: 280px } .head { gap: 8px } }
+    @container (max-width: 345px) { .page { min-height: 14.6em } .head { font-size: 12px } .say { min-height: 10.2em } }`;
 }
 
 define("attn-speed", Speed);

@@ -374,11 +374,10 @@ class Speed(Explorable):
     def sentence(self) -> str:
         now, state = self.result(self.start()), self.start()
         texts = 2 ** state["b"]
-        reads = f"reads {size(now['moved'])} in {seconds(now['reading'])}"
         return (
-            f"A step for {texts} texts {reads} and computes for {seconds(now['computing'])}: it "
-            f"waits for memory. After {seconds(state['at'])} your text has {now['written']} "
-            f"tokens, all {texts} have {texts * now['written']:,}."
+            f"A step for {texts} texts reads {size(now['moved'])} and waits for memory. After "
+            f"{seconds(state['at'])} your text has {now['written']} tokens, all {texts} have "
+            f"{texts * now['written']:,}."
         )
 
 
