@@ -100,10 +100,11 @@ def test_what_is_no_notebook_gets_no_number_not_even_0(lab, tmp_path):
     found.append(Row("Ada_101_assignsubmission_file_/d.ipynb", questions=nothing(lab)))
     given = [submissions.Submission(row.file, b"") for row in found]
     report.write(lab, given, found, tmp_path / "grades.csv")
+    expected = {"Ada": "0", "Bob": "", "Cleo": "0"}
     moodle = rows(tmp_path / "grades" / "moodle.csv")
-    assert {row["Full name"]: row["Grade"] for row in moodle} == {"Ada": "0", "Bob": "", "Cleo": "0"}
+    assert {row["Full name"]: row["Grade"] for row in moodle} == expected
     _, *canvas = rows(tmp_path / "grades" / "canvas.csv")
-    assert {row["Student"]: row[lab.title] for row in canvas} == {"Ada": "0", "Bob": "", "Cleo": "0"}
+    assert {row["Student"]: row[lab.title] for row in canvas} == expected
 
 
 def test_of_several_files_the_best_is_passed_on(lab, tmp_path):
