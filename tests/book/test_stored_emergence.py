@@ -57,6 +57,14 @@ def test_the_order_on_the_page_is_that_of_the_runs(root, run):
     assert (
         min(later) > 0 and run["order"]["one head"]["0.5"]["apart"]["before − follows"]["low"] > 0
     )
+    assert "The order is the same at a quarter and at three quarters of the way." in page
+    assert "the head of layer 1 is ahead at a quarter of the way" in page
+    for heads, share in [("one head", "0.25"), ("one head", "0.75"), ("four heads", "0.25")]:
+        there = run["order"][heads][share]
+        assert there["apart"]["before − follows"]["low"] > 0
+        if heads == "one head":
+            steps = there["steps"]
+            assert all(b > f for b, f in zip(steps["before"], steps["follows"], strict=True))
     assert "the interval contains 0, and one seed has the other order" in page
     apart = run["order"]["four heads"]["0.5"]["apart"]["before − follows"]
     assert apart["low"] < 0 < apart["high"] and sum(step < 0 for step in others) == 1

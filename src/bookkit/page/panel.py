@@ -4,11 +4,13 @@ import base64
 import html
 import io
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import ipywidgets
 import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
 
 from bookkit.page import plots
 
@@ -26,7 +28,9 @@ class Panel:
             if control.has_trait("continuous_update"):
                 control.continuous_update = False
             control.observe(self.redraw, names="value")
-        self.still, width, self.page = drawn(draw, self.values)
+        with drawn(draw, self.values) as figure:
+            self.still, width = png(figure), round(100 * figure.get_figwidth())
+            self.page = plots.html(figure)
         layout = {"width": f"{width}px", "max_width": "100%"}
         self.image = ipywidgets.Image(value=self.still, format="png", layout=layout)
         self.message = ipywidgets.HTML()
@@ -44,7 +48,8 @@ class Panel:
         """Draw anew, as a control was moved; an error takes the figure's place."""
         self.message.value = "computing …"
         try:
-            self.image.value = drawn(self.draw, self.values)[0]
+            with drawn(self.draw, self.values) as figure:
+                self.image.value = png(figure)
         except Exception as error:
             self.image.layout.visibility = "hidden"
             self.message.value = f"<pre>{html.escape(f'{type(error).__name__}: {error}')}</pre>"
@@ -90,21 +95,23 @@ def check(draw: object, controls: Mapping[str, object]) -> None:
             raise ValueError(f"the control {name} is of type {kind}, not a widget with a value")
 
 
-def drawn(draw: Callable[..., Any], values: Mapping[str, Any]) -> tuple[bytes, int, str | None]:
-    """The figure as PNG, its width on the page, and as SVG for page and phone if it can be had.
-
-    No figure stays open, whatever `draw` does.
-    """
+@contextmanager
+def drawn(draw: Callable[..., Any], values: Mapping[str, Any]) -> Iterator[Figure]:
+    """The figure of these values. None stays open, whatever `draw` does."""
     before = set(plt.get_fignums())
     try:
         figure = draw(**values)
         figure = getattr(figure, "figure", figure)
         if not hasattr(figure, "savefig"):
             raise ValueError(f"draw returned a {type(figure).__name__}; it must return a figure")
-        out = io.BytesIO()
-        figure.savefig(out, format="png", bbox_inches="tight", metadata={"Software": None})
-        width = round(100 * figure.get_figwidth())
-        return out.getvalue(), width, plots.html(figure)
+        yield figure
     finally:
         for number in set(plt.get_fignums()) - before:
             plt.close(number)
+
+
+def png(figure: Figure) -> bytes:
+    """What a live panel shows of the figure."""
+    out = io.BytesIO()
+    figure.savefig(out, format="png", bbox_inches="tight", metadata={"Software": None})
+    return out.getvalue()
