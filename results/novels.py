@@ -1,0 +1,386 @@
+"""Language models of up to 25 million parameters on stories: a line of sizes, and three parts.
+
+    python results/novels_corpus.py --out novels
+    python results/novels.py prepare --text novels      # tokens, some minutes
+    python results/novels.py run --text novels          # minutes on a GPU; resumed run by run
+    python results/novels.py store --text novels
+
+The model is the book's (`attnbook.models.book`: Llama's block with normed queries and keys), its
+4,096 tokens were learned from a quarter of the text, windows have 512 of them, a batch 32 windows.
+Up for a twentieth of the steps, full rate, and down to 0 in a straight line over the last two
+fifths. Held out are eleven whole books; what is stored is bits for a byte of them.
+
+Questions. How does the loss fall with size, and with the length of training? And what do three
+parts of today's models change at a size of more than ten million: **Muon** for the hidden matrices
+in place of AdamW for all; **grouped keys**, two for six heads, the network wider so that there are
+as many parameters; **windows** of 128 in five of the six layers, the last one sees all?
+Budget. Sizes: 20 million tokens for seven widths; 5 and 80 million for three of them. Parts: 13.8
+million parameters, 20 million tokens.
+Grid. The rate, by held-out bits after 5 million tokens with seed 100, for each of the parts: a grid
+grows where its end is best. The sizes have the rate of the parts' base, as the book's model has
+one for all; a model of 1.8 and one of 25 million at half and twice the rate show what that costs.
+Reporting seeds 0 to 2 for the parts, 0 for the sizes.
+Baselines. For each part the base: Muon, a key for each head, everything seen. For the sizes 8-grams
+of characters counted on the same text (`kneser_ney.py`'s counts), and xz.
+No gain. Muon gains, keys and windows cost, only if the interval of the difference leaves 0 out.
+The largest run, `--long`, is 13.8 million parameters on 120 million tokens, to see what it writes.
+"""
+
+import argparse
+import json
+import math
+import multiprocessing
+import os
+import random
+import time
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from book_corpus import END
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from torch import Tensor, nn
+
+from attnbook import device
+from attnbook.data import text
+from attnbook.feedforward import swiglu_hidden
+from attnbook.generate.sampling import generate, sample, temperature, top_p
+from attnbook.losses import parameters
+from attnbook.models.book import zero_or_xavier
+from attnbook.models.llama import llama
+from attnbook.norms import QKNorm, RMSNorm
+from attnbook.positions import Rotary
+from attnbook.provenance import provenance, write
+from attnbook.quantise import quantised_file
+from attnbook.quantise.rounding import quantised
+from attnbook.scores import Score
+from attnbook.train.loop import train, trapezoid
+from attnbook.train.optimizers import muon_and_adamw
+from attnbook.transformer import LanguageModel, initialise
+from bookkit.results import study
+from bookkit.results.protocol import Study, committed
+from bookkit.results.statistics import difference, interval
+
+STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "novels.json"
+V, T, B = 4096, 512, 32
+SPECIALS = ["<|pad|>", END, "<|user|>", "<|book|>"]
+SIZES = ((64, 2), (96, 3), (128, 4), (192, 4), (256, 6), (384, 6), (512, 8))  # width, depth
+BASE = {"width": 384, "depth": 6, "kv_heads": 6, "window": None, "optimizer": "muon"}
+PARTS = {
+    "base": {},
+    "AdamW": {"optimizer": "adamw"},
+    "grouped keys": {"kv_heads": 2},
+    "windows": {"window": 128},
+}
+TOKENS, SHORT, LONG = 20_000_000, 5_000_000, 120_000_000
+STUDY = Study(
+    name="novels",
+    question="What do size, length of training, and three parts do to the loss on stories?",
+    budget="20 million tokens, 13.8 million parameters for the parts",
+    grid={
+        "rate of muon": (0.005, 0.01, 0.02, 0.04),
+        "rate of adamw": (0.001, 0.002, 0.004, 0.008),
+    },
+    choosing_seeds=(100,),
+    reporting_seeds=range(3),
+    baselines=("Muon, a key for each head, everything seen", "8-grams of characters", "xz"),
+    no_gain="the interval of the difference from the base contains 0",
+)
+PROMPTS = ("Once upon a time there was a little girl who", '"Who is there?" cried the captain.')
+
+
+def settings(tokens: int, lr: float, seed: int, **changes: Any) -> dict[str, Any]:
+    """Everything that a run depends on."""
+    return BASE | {"tokens": tokens, "lr": lr, "seed": seed} | changes
+
+
+def named(config: dict[str, Any]) -> str:
+    """The name of the file in which the run is stored."""
+    name = "{width}x{depth}.kv{kv_heads}.window{window}.{optimizer}".format(**config)
+    return name + ".{tokens}.rate{lr:g}.seed{seed}".format(**config)
+
+
+def build(config: dict[str, Any]) -> LanguageModel:
+    """The model of a run: heads of 64 channels; as many parameters with grouped keys as without."""
+    width, depth = config["width"], config["depth"]
+    heads = width // 32 if width < 192 else width // 64
+    kv_heads = config["kv_heads"] if width == BASE["width"] else heads
+    D = width // heads
+    hidden = swiglu_hidden(width) + round(2 * (heads - kv_heads) * D / 3)
+    windows = [None] if config["window"] is None else [config["window"]] * (depth - 1) + [None]
+    turns = [QKNorm(RMSNorm(D), Rotary(D)) for _ in range(depth)]
+    model = llama(V, width, depth, heads, kv_heads, hidden, windows=windows, rotations=turns)
+    for part in model.modules():
+        if isinstance(part, Score):
+            part.flex = False  # a mask of 512 × 512 is no burden; kernels are not what is compared
+    return initialise(model, zero_or_xavier, embedding_std=1.0)
+
+
+def optimizer_of(model: nn.Module, config: dict[str, Any]) -> torch.optim.Optimizer:
+    if config["optimizer"] == "muon":
+        return muon_and_adamw(
+            model, config["lr"], config["lr"], weight_decay=0.1, precision=torch.bfloat16
+        )
+    return study.adamw(model, config | {"betas": (0.9, 0.95), "weight_decay": 0.1})
+
+
+@cache
+def tokens_of(folder: str, part: str, place: str) -> Tensor:
+    return torch.from_numpy(np.load(Path(folder) / f"{part}.npy").astype(np.int64)).to(place)
+
+
+def measure(config: dict[str, Any], checkpoint: Path, folder: str, keep: str = "") -> dict:
+    """Train and evaluate as `config` says; what is returned is what is stored."""
+    here = device.choose(config["seed"])
+    place = str(here.device)
+    tokenizer = Tokenizer.from_file(f"{folder}/tokenizer.json")
+    model = build(config).to(here.device)
+    steps = config["tokens"] // (B * T)
+    known, unseen = tokens_of(folder, "train", place), tokens_of(folder, "held-out", place)
+    held_out = text.consecutive(unseen, T)
+    loss = torch.compile(study.next_token_loss) if place == "cuda" else study.next_token_loss
+    evaluate = partial(held_out_loss, held_out=held_out, here=here, loss=loss)
+    began = time.perf_counter()
+    history = study.complete(
+        train(
+            model,
+            text.windows(known, T, B),
+            loss,
+            steps=steps,
+            optimizer=optimizer_of(model, config),
+            schedule=trapezoid(steps, max(1, steps // 20), 2 * steps // 5),
+            seed=config["seed"],
+            evaluate=evaluate,
+            every=max(1, steps // 4),
+            checkpoint=None if place == "cuda" else checkpoint,  # a minute there, hours here
+            precision=here.autocast,
+            progress=False,
+        )
+    )
+    if place == "cuda":
+        torch.cuda.synchronize()
+    nats = history.evaluations[-1][1]["value"]
+    last = history.loss[-max(1, steps // 20) :]
+    found = {
+        "config": config,
+        "parameters": parameters(model),
+        "without_tables": parameters(model.body),
+        "nats_per_token": round(nats, 4),
+        "training_nats": round(sum(last) / len(last), 4),
+        "curve": study.curve(history),
+        "seconds": round(time.perf_counter() - began, 1),
+        "writes": [writes(model, tokenizer, prompt, here) for prompt in PROMPTS],
+        "provenance": provenance(here, "tokenizers"),
+    }
+    if keep:
+        quantised_file.save(quantised(model.cpu(), bits=8), keep)
+    return found
+
+
+def held_out_loss(model: nn.Module, held_out: tuple[Tensor, Tensor], here: device.Here, loss: Any):
+    """Mean nats for a token of the held-out books, in windows that know nothing of each other."""
+    whole = len(held_out[0]) // B * B  # one shape only: nothing is compiled twice
+    total = torch.zeros((), device=here.device, dtype=torch.float64)
+    with torch.no_grad(), here.autocast():
+        for x, y in zip(held_out[0][:whole].split(B), held_out[1][:whole].split(B), strict=True):
+            total += loss(model, (x, y)).double()
+    return (total / (whole // B)).item()
+
+
+def writes(model: nn.Module, tokenizer: Tokenizer, prompt: str, here: device.Here) -> str:
+    """A beginning and 120 tokens more, at temperature 0.8 from the likeliest 95 %."""
+    start = torch.tensor([tokenizer.encode(prompt).ids], device=here.device)
+    draw = sample(
+        temperature(0.8), top_p(0.95), generator=torch.Generator(here.device).manual_seed(0)
+    )
+    with torch.no_grad():
+        made = generate(model, start, 120, draw)
+    return tokenizer.decode(made[0].tolist(), skip_special_tokens=False)
+
+
+def job(config: dict[str, Any], out: str, folder: str, keep: str = "") -> dict[str, Any]:
+    """One run in a process of its own, or the stored one."""
+    torch.set_num_threads(1)
+    torch.set_float32_matmul_precision("high")
+    path = Path(out) / f"{named(config)}.json"
+    run = study.measured(path, config, partial(measure, folder=folder, keep=keep))
+    print(f"{path.stem}: {run['nats_per_token']} nats, {run['seconds']} s", flush=True)
+    return run
+
+
+class Pool:
+    """Runs side by side, on a GPU eight, each once; none begins after `seconds`."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options, self.began = options, time.monotonic()
+        context = multiprocessing.get_context("spawn")
+        self.processes = ProcessPoolExecutor(options.workers, mp_context=context)
+        self.asked: dict[str, Future] = {}
+
+    def ask(self, config: dict[str, Any], keep: str = "") -> Future:
+        name = named(config)
+        if name not in self.asked:
+            arguments = str(self.options.out), str(self.options.text), keep
+            self.asked[name] = self.processes.submit(job, config, *arguments)
+        return self.asked[name]
+
+    def late(self) -> bool:
+        return time.monotonic() - self.began > self.options.seconds
+
+
+def part_runs(pool: Pool, name: str) -> float:
+    """Choose the rate of a part, then its runs with the reporting seeds; the rate."""
+    change = PARTS[name]
+    what = f"rate of {change.get('optimizer', 'muon')}"
+
+    def score(lr: float, seed: int) -> float:
+        return pool.ask(settings(SHORT, lr, seed, **change)).result()["nats_per_token"]
+
+    for lr in STUDY.grid[what]:  # all at once
+        for seed in STUDY.choosing_seeds:
+            pool.ask(settings(SHORT, lr, seed, **change))
+    rate, _ = STUDY.choose(what, score)
+    if not pool.late():
+        asked = [pool.ask(settings(TOKENS, rate, seed, **change)) for seed in STUDY.reporting_seeds]
+        for each in asked:
+            each.result()
+    return rate
+
+
+def size_runs(rate: float) -> list[dict[str, Any]]:
+    """The line of sizes, three of them shorter and longer, and two with other rates."""
+    line = [(width, depth, TOKENS, rate) for width, depth in SIZES]
+    line += [(w, d, n, rate) for w, d in SIZES[2:5] for n in (SHORT, 4 * TOKENS)]
+    line += [(w, d, TOKENS, rate * by) for w, d in (SIZES[3], SIZES[6]) for by in (0.5, 2.0)]
+    order = sorted(line, key=lambda run: -run[2] * run[0] ** 2 * run[1])
+    return [settings(n, lr, 0, width=w, depth=d) for w, d, n, lr in order]
+
+
+def run(options: argparse.Namespace) -> None:
+    options.out.mkdir(parents=True, exist_ok=True)
+    print("declared in commit", options.declared or committed())
+    pool = Pool(options)
+    with ThreadPoolExecutor(len(PARTS)) as threads:
+        chosen = {name: threads.submit(part_runs, pool, name) for name in options.parts}
+        rate = options.rate or chosen["base"].result()
+        if options.long:
+            keep = str(options.out / "long.safetensors")
+            pool.ask(settings(LONG, rate, 0), keep)
+        for config in size_runs(rate) if options.sizes else []:
+            pool.ask(config)
+        for name, each in chosen.items():
+            print(name, "rate", each.result(), flush=True)
+    for each in list(pool.asked.values()):
+        each.result()
+
+
+def prepare(options: argparse.Namespace) -> None:
+    """Learn the tokens from a quarter of the books, and store both texts in them."""
+    parts = {n: (options.text / f"{n}.txt").read_text().split(f"\n{END}\n") for n in FILES}
+    random.Random(0).shuffle(parts["train"])
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=V,
+        special_tokens=SPECIALS,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(iter(parts["train"][: len(parts["train"]) // 4]), trainer)
+    tokenizer.save(str(options.text / "tokenizer.json"))
+    end = tokenizer.token_to_id(END)
+    for name, books in parts.items():
+        ids = [np.array([*tokenizer.encode(book).ids, end], dtype=np.uint16) for book in books]
+        np.save(options.text / f"{name}.npy", np.concatenate(ids))
+        print(f"{name}: {sum(map(len, ids)):,} tokens")
+
+
+FILES = ("train", "held-out")
+
+
+def bits_per_byte(options: argparse.Namespace) -> float:
+    """What a nat for a token of the held-out books is in bits for a byte of them."""
+    card = json.loads((options.text / "card.json").read_text())
+    count = len(np.load(options.text / "held-out.npy"))
+    return count / card["files"]["held-out"]["bytes"] / math.log(2)
+
+
+def store(options: argparse.Namespace) -> None:
+    """What the chapters read: sizes, parts with their differences, and what was written."""
+    unit = bits_per_byte(options)
+    runs = [json.loads(path.read_text()) for path in sorted(options.out.glob("*.json"))]
+    by_name = {named(run["config"]): run for run in runs}
+
+    def bits(config: dict[str, Any]) -> float | None:
+        run = by_name.get(named(config))
+        return None if run is None else round(run["nats_per_token"] * unit, 4)
+
+    found: dict[str, Any] = {"declared": STUDY.declared(), "parts": {}, "sizes": [], "writes": {}}
+    for name, change in PARTS.items():
+        what = f"rate of {change.get('optimizer', 'muon')}"
+        tried = {
+            run["config"]["lr"]: round(run["nats_per_token"] * unit, 4)
+            for run in runs
+            if run["config"] == settings(SHORT, run["config"]["lr"], 100, **change)
+        }
+        rate = min(tried, key=lambda lr: tried[lr])
+        values = [bits(settings(TOKENS, rate, seed, **change)) for seed in STUDY.reporting_seeds]
+        found["parts"][name] = {"grid": what, "tried": tried, "rate": rate, "bits": values}
+        config = settings(TOKENS, rate, 0, **change)
+        found["parts"][name]["parameters"] = by_name[named(config)]["parameters"]
+    base = found["parts"]["base"]
+    for each in found["parts"].values():
+        each["interval"] = vars(interval(each["bits"]))
+        if each is not base:
+            each["difference"] = difference(each["bits"], base["bits"], paired=True).as_dict()
+    rate = base["rate"]
+    for config in [*size_runs(rate), settings(LONG, rate, 0)]:
+        if named(config) in by_name:
+            run = by_name[named(config)]
+            row = {k: config[k] for k in ("width", "depth", "tokens", "lr")}
+            row |= {k: run[k] for k in ("parameters", "without_tables", "seconds")}
+            row["bits"] = bits(config)
+            row["flops"] = 6 * run["parameters"] * config["tokens"]
+            found["sizes"].append(row)
+            if config["tokens"] in (TOKENS, LONG) and config["lr"] == rate:
+                key = f"{config['width']}x{config['depth']}, {config['tokens']}"
+                found["writes"][key] = run["writes"]
+    card = json.loads((options.text / "card.json").read_text())
+    found["text"] = {
+        "source": card["source"],
+        **{n: {"bytes": card["files"][n]["bytes"], "sha256": card["files"][n]["sha256"],
+               "tokens": len(np.load(options.text / f"{n}.npy")),
+               "books": len(card["files"][n]["books"])} for n in FILES},
+    }  # fmt: skip
+    last = max((run["provenance"] for run in runs), key=lambda origin: origin["date"])
+    found["provenance"] = last | {"command": "python results/novels.py run, then store"}
+    write(STORE, found)
+
+
+def arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("what", choices=["prepare", "run", "store"])
+    parser.add_argument(
+        "--text", type=Path, default=Path("novels"), help="novels_corpus.py's --out"
+    )
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "novels")
+    parser.add_argument("--workers", type=int, default=8 if torch.cuda.is_available() else 2)
+    parser.add_argument(
+        "--seconds", type=float, default=math.inf, help="begin no seeds after these"
+    )
+    parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=list(PARTS))
+    parser.add_argument("--sizes", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--long", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--rate", type=float, help="of the sizes; default: the base's")
+    parser.add_argument("--declared", help="the commit of this file, where there is no git")
+    return parser
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "2")
+    asked = arguments().parse_args()
+    {"prepare": prepare, "run": run, "store": store}[asked.what](asked)
