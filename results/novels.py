@@ -3,6 +3,7 @@
     python results/novels_corpus.py --out novels
     python results/novels.py prepare --text novels      # tokens, some minutes
     python results/novels.py run --text novels          # minutes on a GPU; resumed run by run
+    python results/novels.py counts --text novels
     python results/novels.py store --text novels
 
 The model is the book's (`attnbook.models.book`: Llama's block with normed queries and keys), its
@@ -20,8 +21,9 @@ Grid. The rate, by held-out bits after 5 million tokens with seed 100, for each 
 grows where its end is best. The sizes have the rate of the parts' base, as the book's model has
 one for all; a model of 1.8 and one of 25 million at half and twice the rate show what that costs.
 Reporting seeds 0 to 2 for the parts, 0 for the sizes.
-Baselines. For each part the base: Muon, a key for each head, everything seen. For the sizes 8-grams
-of characters counted on the same text (`kneser_ney.py`'s counts), and xz.
+Baselines. For each part the base: Muon, a key for each head, everything seen. For the sizes counts
+of strings of up to 8 and 16 characters as 7-zip's PPMd blends them: by how much its file grows if
+the held-out books stand behind the text to train on (`counts`; needs `pyppmd`).
 No gain. Muon gains, keys and windows cost, only if the interval of the difference leaves 0 out.
 The largest run, `--long`, is 13.8 million parameters on 120 million tokens, to see what it writes.
 """
@@ -86,7 +88,7 @@ STUDY = Study(
     },
     choosing_seeds=(100,),
     reporting_seeds=range(3),
-    baselines=("Muon, a key for each head, everything seen", "8-grams of characters", "xz"),
+    baselines=("Muon, a key for each head, everything seen", "counts, by PPMd"),
     no_gain="the interval of the difference from the base contains 0",
 )
 PROMPTS = ("Once upon a time there was a little girl who", '"Who is there?" cried the captain.')
@@ -302,6 +304,22 @@ def prepare(options: argparse.Namespace) -> None:
 FILES = ("train", "held-out")
 
 
+def counts(options: argparse.Namespace) -> None:
+    """Bits for a byte of the held-out books by PPMd that has read the text to train on."""
+    import pyppmd
+
+    known, unseen = ((options.text / f"{name}.txt").read_bytes() for name in FILES)
+    found = {}
+    for order in (8, 16):
+        sizes = [
+            len(pyppmd.compress(data, max_order=order, mem_size=2_000_000_000, variant="H"))
+            for data in (known, known + unseen)
+        ]
+        found[str(order)] = round(8 * (sizes[1] - sizes[0]) / len(unseen), 4)
+        print(order, found, flush=True)
+    write(options.out / "counts" / "ppmd.json", found)
+
+
 def bits_per_byte(options: argparse.Namespace) -> float:
     """What a nat for a token of the held-out books is in bits for a byte of them."""
     card = json.loads((options.text / "card.json").read_text())
@@ -320,6 +338,7 @@ def store(options: argparse.Namespace) -> None:
         return None if run is None else round(run["nats_per_token"] * unit, 4)
 
     found: dict[str, Any] = {"declared": STUDY.declared(), "parts": {}, "sizes": [], "writes": {}}
+    found["counts"] = json.loads((options.out / "counts" / "ppmd.json").read_text())
     for name, change in PARTS.items():
         what = f"rate of {change.get('optimizer', 'muon')}"
         tried = {
@@ -363,7 +382,7 @@ def store(options: argparse.Namespace) -> None:
 
 def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=["prepare", "run", "store"])
+    parser.add_argument("what", choices=["prepare", "run", "counts", "store"])
     parser.add_argument(
         "--text", type=Path, default=Path("novels"), help="novels_corpus.py's --out"
     )
@@ -383,4 +402,4 @@ def arguments() -> argparse.ArgumentParser:
 if __name__ == "__main__":
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "2")
     asked = arguments().parse_args()
-    {"prepare": prepare, "run": run, "store": store}[asked.what](asked)
+    {"prepare": prepare, "run": run, "counts": counts, "store": store}[asked.what](asked)
