@@ -207,6 +207,7 @@ def job(config: dict[str, Any], out: str, folder: str, keep: str = "") -> dict[s
     """One run in a process of its own, or the stored one."""
     torch.set_num_threads(1)
     torch.set_float32_matmul_precision("high")
+    torch._dynamo.config.recompile_limit = 64  # one process meets many shapes
     path = Path(out) / f"{named(config)}.json"
     run = study.measured(path, config, partial(measure, folder=folder, keep=keep))
     print(f"{path.stem}: {run['nats_per_token']} nats, {run['seconds']} s", flush=True)
