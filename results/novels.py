@@ -217,10 +217,10 @@ def job(config: dict[str, Any], out: str, folder: str, keep: str = "") -> dict[s
 
 
 class Pool:
-    """Runs side by side, on a GPU eight, each once; none begins after `seconds`."""
+    """Runs side by side, on a GPU seven, each once."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        self.options, self.began = options, time.monotonic()
+        self.options = options
         context = multiprocessing.get_context("spawn")
         self.processes = ProcessPoolExecutor(options.workers, mp_context=context)
         self.asked: dict[str, Future] = {}
@@ -232,12 +232,9 @@ class Pool:
             self.asked[name] = self.processes.submit(job, config, *arguments)
         return self.asked[name]
 
-    def late(self) -> bool:
-        return time.monotonic() - self.began > self.options.seconds
 
-
-def part_runs(pool: Pool, name: str) -> float:
-    """Choose the rate of a part, then its runs with the reporting seeds; the rate."""
+def chosen_rate(pool: Pool, name: str) -> float:
+    """The rate of a part: the best of its grid with the choosing seeds."""
     change = PARTS[name]
     what = f"rate of {change.get('optimizer', 'muon')}"
 
@@ -247,12 +244,7 @@ def part_runs(pool: Pool, name: str) -> float:
     for lr in STUDY.grid[what]:  # all at once
         for seed in STUDY.choosing_seeds:
             pool.ask(settings(SHORT, lr, seed, **change))
-    rate, _ = STUDY.choose(what, score)
-    if not pool.late():
-        asked = [pool.ask(settings(TOKENS, rate, seed, **change)) for seed in STUDY.reporting_seeds]
-        for each in asked:
-            each.result()
-    return rate
+    return STUDY.choose(what, score)[0]
 
 
 def size_runs(rate: float) -> list[dict[str, Any]]:
@@ -269,15 +261,17 @@ def run(options: argparse.Namespace) -> None:
     print("declared in commit", options.declared or committed())
     pool = Pool(options)
     with ThreadPoolExecutor(len(PARTS)) as threads:
-        chosen = {name: threads.submit(part_runs, pool, name) for name in options.parts}
+        chosen = {name: threads.submit(chosen_rate, pool, name) for name in options.parts}
         rate = options.rate or chosen["base"].result()
-        if options.long:
-            keep = str(options.out / "long.safetensors")
-            pool.ask(settings(LONG, rate, 0), keep)
-        for config in size_runs(rate) if options.sizes else []:
-            pool.ask(config)
-        for name, each in chosen.items():
-            print(name, "rate", each.result(), flush=True)
+        if options.long:  # first, since it takes longest
+            pool.ask(settings(LONG, rate, 0), str(options.out / "long.safetensors"))
+        rates = {name: each.result() for name, each in chosen.items()}
+    print("rates", rates, flush=True)
+    for seed in STUDY.reporting_seeds:
+        for name, lr in rates.items():
+            pool.ask(settings(TOKENS, lr, seed, **PARTS[name]))
+    for config in size_runs(rate) if options.sizes else []:
+        pool.ask(config)
     for each in list(pool.asked.values()):
         each.result()
 
@@ -390,7 +384,7 @@ def arguments() -> argparse.ArgumentParser:
         "--text", type=Path, default=Path("novels"), help="novels_corpus.py's --out"
     )
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "novels")
-    parser.add_argument("--workers", type=int, default=8 if torch.cuda.is_available() else 2)
+    parser.add_argument("--workers", type=int, default=7 if torch.cuda.is_available() else 2)
     parser.add_argument(
         "--seconds", type=float, default=math.inf, help="begin no seeds after these"
     )
