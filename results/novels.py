@@ -360,7 +360,7 @@ def store(options: argparse.Namespace) -> None:
             row = {k: config[k] for k in ("width", "depth", "tokens", "lr")}
             row |= {k: run[k] for k in ("parameters", "without_tables", "seconds")}
             row["bits"] = bits(config)
-            row["flops"] = 6 * run["parameters"] * config["tokens"]
+            row["flops"] = 6 * (run["parameters"] - V * config["width"]) * config["tokens"]
             found["sizes"].append(row)
             if config["tokens"] in (TOKENS, LONG) and config["lr"] == rate:
                 key = f"{config['width']}x{config['depth']}, {config['tokens']}"
