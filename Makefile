@@ -31,8 +31,9 @@ help: ## this list
 book: env-book ## build the website from the stored outputs, say where to open it
 	@echo "== website"
 	@# A second build after a failed one would not repeat its warnings: forget what was read.
-	@new=$$([ -e _build ] || echo new); rm -f _build/whole; \
-	    $(BUILD) -q || { rm -rf _build/.doctrees; exit 1; }; [ -z "$$new" ] || $(RUN) tools/whole.py --note
+	@if $(RUN) tools/whole.py; then echo "built already, of the same files"; else \
+	    new=$$([ -e _build ] || echo whole); rm -f _build/whole; \
+	    $(BUILD) -q || { rm -rf _build/.doctrees; exit 1; }; $(RUN) tools/whole.py --note $$new; fi
 	@$(RUN) -c 'from pathlib import Path as P; print("Open", P("_build/html/index.html").resolve().as_uri())'
 
 test: env-test lint unit $(if $(SLOW),nbval site-tests slow,chapters site) ## must be green; SLOW=1: all that there is
@@ -61,8 +62,8 @@ nbval: env-test ## every notebook again, every output compared
 
 site: env-test ## the website built from nothing, if it is not; warnings are errors
 	@echo "== website"
-	@if $(RUN) tools/whole.py; then echo "built from nothing already, of the same files"; else \
-	    rm -f _build/whole; $(BUILD) -q --all || { rm -rf _build/.doctrees; exit 1; }; $(RUN) tools/whole.py --note; fi
+	@if $(RUN) tools/whole.py whole; then echo "built from nothing already, of the same files"; else \
+	    rm -f _build/whole; $(BUILD) -q --all || { rm -rf _build/.doctrees; exit 1; }; $(RUN) tools/whole.py --note whole; fi
 
 site-tests: site ## the same, then in a browser
 	@echo "== website's tests"

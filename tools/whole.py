@@ -1,9 +1,10 @@
-"""Say whether the website in _build was made from nothing, of the files as they are now.
+"""Say whether the website in _build was made of the files as they are now.
 
     python tools/whole.py          exit status 0 if so
-    python tools/whole.py --note   after such a build: note the files
+    python tools/whole.py whole    … and from nothing
+    python tools/whole.py --note [whole]   after such a build: note the files
 
-Then it need not be built from nothing again. Outside a git repository it is never so.
+Then it need not be built again. Outside a git repository it is never so.
 """
 
 import hashlib
@@ -27,12 +28,12 @@ def files() -> str:
 
 def main() -> None:
     """Note the files, or compare them with the note."""
-    now = files()
+    now, whole = files(), sys.argv[-1] == "whole"
     if "--note" in sys.argv[1:]:
-        NOTE.write_text(now, encoding="utf-8")
+        NOTE.write_text(f"{now} whole" if whole else now, encoding="utf-8")
         return
     noted = NOTE.read_text(encoding="utf-8") if NOTE.exists() and PAGE.exists() else ""
-    sys.exit(0 if now and now == noted else 1)
+    sys.exit(0 if now and noted in [f"{now} whole", now][: 1 if whole else 2] else 1)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,7 @@ def chapter_map(app: Sphinx, page: str, node: nodes.Element) -> str:
     return f'<nav class="stops" aria-label="Chapters"><ol>{"".join(stops)}</ol></nav>'
 
 
+@cache
 def miniature(name: str) -> bytes:
     """A chapter's first picture, from its card, without the white around it, as WebP."""
     picture = Image.open(CARDS / f"{name}.png").convert("RGB").crop(BESIDE)

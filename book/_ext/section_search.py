@@ -12,6 +12,7 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -55,26 +56,36 @@ def stem(word: str) -> str:
     return word if len(word) < 3 else re.sub(r"(log|bl)i$", r"\1", english.stem(word))
 
 
-def compounds(text: str) -> Iterator[tuple[str, list[str]]]:
-    """The words of a text, lower case; each with its parts (`pre-norm`, `RMSNorm`)."""
-    text = unicodedata.normalize("NFKC", text.translate(SIGNS)).replace("'", "")
-    for found in WORD.findall(text):
-        pieces = [part for piece in re.split("[-–‑]", found) for part in CAMEL.split(piece)]
-        parts = [part.lower() for part in pieces]
-        yield "".join(parts), parts
+@cache
+def parted(word: str) -> tuple[str, list[str]]:
+    """A word in lower case, and its parts (of `pre-norm`, `RMSNorm`)."""
+    pieces = [part for piece in re.split("[-–‑]", word) for part in CAMEL.split(piece)]
+    parts = [part.lower() for part in pieces]
+    return "".join(parts), parts
+
+
+def written(text: str) -> list[str]:
+    """The words of a text; `pre-norm` is one."""
+    return WORD.findall(unicodedata.normalize("NFKC", text.translate(SIGNS)).replace("'", ""))
+
+
+@cache
+def stems(word: str) -> tuple[str, ...]:
+    """The stems of a word: of a compound its parts and the whole."""
+    whole, parts = parted(word)
+    found = [stem(part) for part in parts if part not in english.stopwords]
+    return (*found, stem(whole)) if len(parts) > 1 else tuple(found)
 
 
 def words(text: str) -> Iterator[str]:
-    """The stems of a text: of a compound its parts and the whole."""
-    for whole, parts in compounds(text):
-        yield from (stem(part) for part in parts if part not in english.stopwords)
-        if len(parts) > 1:
-            yield stem(whole)
+    """The stems of a text."""
+    return chain.from_iterable(map(stems, written(text)))
 
 
 def phrase(text: str) -> str:
     """What makes two titles or entries the same: their stems, a compound as one."""
-    found = {stem(whole) for whole, _ in compounds(text) if whole not in english.stopwords}
+    wholes = {parted(word)[0] for word in written(text)}
+    found = {stem(whole) for whole in wholes if whole not in english.stopwords}
     return " ".join(sorted(found))
 
 
@@ -167,8 +178,10 @@ def unlatex(formula: str) -> str:
 
 
 def collect(app: Sphinx, doctree: nodes.document) -> None:
-    """Store the places of a page with the environment."""
+    """Store the places of a page with the environment; Sphinx's own index, which no page loads, is
+    not to have it."""
     page = app.env.docname
+    app.env.metadata[page]["nosearch"] = True
     found: list[Place] = []
     kept(app.env, "attn_places")[page] = found
     for section, title in titled(doctree):
@@ -314,4 +327,4 @@ def write(app: Sphinx, error: Exception | None) -> None:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
-    return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": 1}
+    return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": 2}

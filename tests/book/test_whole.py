@@ -1,4 +1,4 @@
-"""The website is built from nothing once, and again as soon as any file is another."""
+"""The website is built once, and again as soon as any file is another."""
 
 import subprocess
 import sys
@@ -21,13 +21,14 @@ def whole(root, tmp_path):
     (tmp_path / "_build/html").mkdir(parents=True)
     (tmp_path / "_build/html/index.html").write_text("built")
     assert not ask()  # not noted
-    assert ask("--note") and ask()
+    assert ask("--note") and ask() and not ask("whole")
+    assert ask("--note", "whole") and ask() and ask("whole")
     return ask
 
 
 def test_what_git_ignores_changes_nothing(whole, tmp_path):
     (tmp_path / "_build/html/other.html").write_text("built")
-    assert whole()
+    assert whole() and whole("whole")
 
 
 @pytest.mark.parametrize("name", ["page.md", "new.md", "_build/html/index.html"])
@@ -37,10 +38,11 @@ def test_a_file_that_changed_came_or_went_does(whole, tmp_path, name):
         path.unlink()
     else:
         path.write_text("# Another\n")
-    assert not whole()
+    assert not whole() and not whole("whole")
 
 
 def test_without_git_it_is_never_whole(whole, tmp_path):
     (tmp_path / ".git").rename(tmp_path / "_build/git")
-    assert not whole()
+    assert not whole() and not whole("whole")
     assert whole("--note") and not whole()
+    assert whole("--note", "whole") and not whole("whole")

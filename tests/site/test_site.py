@@ -302,7 +302,7 @@ def test_a_formula_can_be_set_without_a_network():
 
 
 def test_the_search_index_knows_words_and_terms():
-    text = (SITE / "searchindex.js").read_text("utf-8")
-    index = json.loads(text.removeprefix("Search.setIndex(").rstrip(");\n"))
-    assert set(index["docnames"]) == set(FILES)
-    assert "attent" in index["terms"] or "attention" in index["terms"]
+    text = (SITE / "_static/sections.js").read_text("utf-8")
+    index = json.loads(text.removeprefix("attnSections(").rstrip(")\n"))
+    assert {page for page, _ in index["pages"]} == set(FILES)
+    assert "attent" in index["words"] and "softmax" in index["phrases"]
