@@ -15,7 +15,7 @@ Questions. How does the loss fall with size, and with the length of training? An
 parts of today's models change at a size of more than ten million: **Muon** for the hidden matrices
 in place of AdamW for all; **grouped keys**, two for six heads, the network wider so that there are
 as many parameters; **windows** of 128 in five of the six layers, the last one sees all?
-Budget. Sizes: 20 million tokens for seven widths; 5 and 80 million for three of them. Parts: 13.8
+Budget. Sizes: 5, 20 and 80 million tokens for seven widths, the largest 5 and 20 only. Parts: 13.8
 million parameters, 20 million tokens.
 Grid. The rate, by held-out bits after 5 million tokens with seed 100, for each of the parts: a grid
 grows where its end is best. The sizes have the rate of the parts' base, as the book's model has
@@ -25,7 +25,7 @@ Baselines. For each part the base: Muon, a key for each head, everything seen. F
 of strings of up to 8 and 16 characters as 7-zip's PPMd blends them: by how much its file grows if
 the held-out books stand behind the text to train on (`counts`; needs `pyppmd`).
 No gain. Muon gains, keys and windows cost, only if the interval of the difference leaves 0 out.
-The longest run, `--long`, is 13.8 million parameters on 80 million tokens, to see what it writes.
+The run of `--long` is 13.8 million parameters on 80 million tokens: its weights are kept.
 """
 
 import argparse
@@ -248,12 +248,13 @@ def chosen_rate(pool: Pool, name: str) -> float:
 
 
 def size_runs(rate: float) -> list[dict[str, Any]]:
-    """The line of sizes, three of them shorter and longer, and two with other rates."""
-    line = [(width, depth, TOKENS, rate) for width, depth in SIZES]
-    line += [(w, d, n, rate) for w, d in SIZES[1:4] for n in (SHORT, 4 * TOKENS)]
-    line += [(w, d, TOKENS, rate * by) for w, d in (SIZES[3], SIZES[6]) for by in (0.5, 2.0)]
-    order = sorted(line, key=lambda run: -run[2] * run[0] ** 2 * run[1])
-    return [settings(n, lr, 0, width=w, depth=d) for w, d, n, lr in order]
+    """The line of sizes, two of them with other rates, then shorter and longer runs."""
+    line = [(width, depth, TOKENS, rate) for width, depth in reversed(SIZES)]
+    line += [(w, d, TOKENS, rate * by) for w, d in (SIZES[6], SIZES[3]) for by in (0.5, 2.0)]
+    line += [(width, depth, LONG, rate) for width, depth in SIZES[3:0:-1]]
+    line += [(width, depth, SHORT, rate) for width, depth in reversed(SIZES)]
+    line += [(width, depth, LONG, rate) for width, depth in (SIZES[4], SIZES[0])]
+    return [settings(n, lr, 0, width=w, depth=d) for w, d, n, lr in line]
 
 
 def run(options: argparse.Namespace) -> None:
