@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.nn.attention import flex_attention as torchs
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
-from attnbook.masks import Causal, Grid, Mask, Pattern, as_pattern, dense
+from attnbook.masks import Causal, Grid, Mask, Pattern, Several, as_pattern, dense
 from attnbook.memo import memoise
 
 LEAST = 128  # queries for which it is worth while: the size of a block
@@ -108,16 +108,25 @@ def blocks_of(pattern: Pattern, grid: Grid) -> BlockMask:
     """Which blocks of keys a block of queries needs at all."""
     first = grid.first + grid.Tk - grid.Tq if grid.start is None else grid.start
     rows = grid.B if pattern.by_row else None
+    rule = rule_of(pattern)
     return create_block_mask(
-        lambda b, h, i, j: allowed(pattern, b, i + first, j + grid.first),
+        lambda b, h, i, j: rule(b, i + first, j + grid.first),
         *(rows, None, grid.Tq, grid.Tk),
         device=grid.device,
     )
 
 
-def allowed(pattern: Pattern, b: Tensor, i: Tensor, j: Tensor) -> Tensor:
-    """What the pattern says of one pair, in one sequence."""
-    return pattern(i, j, b) if pattern.by_row else pattern(i, j)
+def rule_of(pattern: Pattern) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """What the pattern says of one pair, in one sequence, as a function of b, i, j.
+
+    Of several patterns each is a function of its own: one joined while a compiler looks on has,
+    for torch 2.11, no attributes inside of `vmap`."""
+    if isinstance(pattern, Several):
+        join, rules = pattern.join, [rule_of(p) for p in pattern.patterns]
+        return lambda b, i, j: join([rule(b, i, j) for rule in rules])
+    if pattern.by_row:
+        return lambda b, i, j: pattern(i, j, b)
+    return lambda b, i, j: pattern(i, j)
 
 
 def compiled() -> Callable[..., Tensor]:
