@@ -56,8 +56,13 @@ def right(model: Any, batch: Batch) -> Bool[Tensor, " B"]:
 
 def right_pairs(model: Seq2Seq, corpus: Pairs, part: Sequence[Pair]) -> Float[Tensor, " N"]:
     """For each sentence pair of `part`, 1 if the translation is exactly the target, else 0."""
-    batches = batches_in_order(part, corpus.source, corpus.target, B=250)
-    return torch.cat([right(model, batch) for batch in batches]).float()
+    batches, where = batches_in_order(part, corpus.source, corpus.target, B=250), place(model)
+    return torch.cat([right(model, batch.to(where)) for batch in batches]).float().cpu()
+
+
+def place(model: nn.Module) -> torch.device:
+    """Where the weights of a model lie."""
+    return next(model.parameters()).device
 
 
 def assemble(
@@ -96,7 +101,8 @@ def align(
     unknown = [word for word in english if word not in corpus.source]
     if unknown or not english:
         raise ValueError(f"words of the corpus are wanted; unknown: {', '.join(unknown) or 'none'}")
-    source: Int[Tensor, "1 Tk"] = torch.tensor([corpus.source.encode(english)])
+    numbers = [corpus.source.encode(english)]
+    source: Int[Tensor, "1 Tk"] = torch.tensor(numbers, device=place(model))
     tokens, weights = model.greedy(source, torch.ones_like(source).bool(), BEGIN, END, limit)
     if weights is None:
         raise ValueError("this model has one context for all words, so it has no weights")
