@@ -146,10 +146,15 @@ class BookTranslator:
             raise ValueError(f"there is no word to translate in {text!r}")
         return found
 
+    @property
+    def device(self) -> torch.device:
+        """Where the model lies."""
+        return next(self.model.parameters()).device
+
     def read(self, texts: Sequence[str]) -> tuple[Int[Tensor, "B Tk"], Bool[Tensor, "B Tk"]]:
         """German sentences as numbers side by side, and where there are some."""
         cut = [(self.cut(text), [SPECIALS[END]]) for text in texts]
-        return pairs.batch(cut, self.pieces, self.pieces)[:2]
+        return pairs.batch(cut, self.pieces, self.pieces).to(self.device)[:2]
 
     @torch.no_grad()
     def write(self, texts: Sequence[str], beams: int = 4) -> list[list[str]]:
@@ -192,7 +197,7 @@ class BookTranslator:
         attention one. The last piece written is the sentence's end. `written` are other pieces.
         """
         written = [*(written or self.write([text], beams)[0])]
-        batch = pairs.batch([(self.cut(text), written)], self.pieces, self.pieces)
+        batch = pairs.batch([(self.cut(text), written)], self.pieces, self.pieces).to(self.device)
         if isinstance(self.model, Seq2Seq):
             found = self.model(*batch[:3])[1]
             if found is None:
@@ -209,6 +214,7 @@ class BookTranslator:
         cut = [(self.cut(german), self.cut(english, "en")) for german, english in texts]
         total, count = 0.0, 0
         for batch in pairs.batches_in_order(cut, self.pieces, self.pieces, B):
+            batch = batch.to(self.device)
             logits = self.model(*batch[:3])
             logits = logits[0] if isinstance(logits, tuple) else logits
             tokens = int(batch.target_mask.sum())

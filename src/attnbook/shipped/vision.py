@@ -31,6 +31,7 @@ from attnbook.transformer import initialise, xavier
 from attnbook.vision import ClassToken, Patches, VisionTransformer
 
 PLACE = FOLDER / "book-vit"
+MOMENTS = ("mean", "std")
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,9 +48,11 @@ class BookVit:
     def standardised(
         self, pixels: UInt8[Tensor, "B 3 32 32"] | Float[Tensor, "B 3 32 32"]
     ) -> Float[Tensor, "B 3 32 32"]:
-        """What the model reads: pixels from 0 to 255 with the training set's mean and deviation."""
-        mean, std = (torch.tensor(self.card[name])[:, None, None] for name in ("mean", "std"))
-        return (pixels - mean) / std
+        """What the model reads, where it lies: pixels from 0 to 255 with the training set's mean
+        and deviation."""
+        pixels = pixels.to(next(self.model.parameters()).device)
+        mean, std = (pixels.new_tensor(self.card[name], dtype=torch.float32) for name in MOMENTS)
+        return (pixels - mean[:, None, None]) / std[:, None, None]
 
     @torch.no_grad()
     def says(self, pixels: UInt8[Tensor, "B 3 32 32"]) -> list[tuple[str, float]]:
