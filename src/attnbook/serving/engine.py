@@ -123,7 +123,9 @@ class Engine:
         """Read `count` tokens of each; then write one, if asked."""
         starts = [r.table.length for r in requests]
         new = [r.tokens[at : at + count] for r, at in zip(requests, starts, strict=True)]
-        logits = self.cache.read(self.model, [r.table for r in requests], torch.tensor(new))
+        where = next(self.model.parameters()).device
+        tokens = torch.tensor(new, device=where)
+        logits = self.cache.read(self.model, [r.table for r in requests], tokens)
         for row, request in enumerate(requests):
             self.pages.wrote(request.table, request.tokens[: starts[row] + count])
             if write:

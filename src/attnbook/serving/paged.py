@@ -25,23 +25,25 @@ class Rows:
     reserved already.
     """
 
-    def __init__(self, pages: Pages, tables: Sequence[Table], T: int):
-        lengths = torch.tensor([table.length for table in tables])
-        self.positions: Int[Tensor, "B T"] = lengths[:, None] + torch.arange(T)
-        self.total, self.T, self.size = int(lengths.max()) + T, T, pages.size
+    def __init__(self, pages: Pages, tables: Sequence[Table], new: Int[Tensor, "B T"]):
+        T, lengths = new.shape[1], [table.length for table in tables]
+        ends = new.new_tensor(lengths)[:, None]
+        self.positions: Int[Tensor, "B T"] = ends + torch.arange(T, device=new.device)
+        self.total, self.T, self.size = max(lengths) + T, T, pages.size
+        self.alike = len({*lengths}) == 1
         used = -(-self.total // pages.size)
         rows = [(table.pages + [0] * used)[:used] for table in tables]
-        self.blocks: Int[Tensor, "B used"] = torch.tensor(rows)
+        self.blocks: Int[Tensor, "B used"] = new.new_tensor(rows)
         self.page = self.blocks.gather(1, self.positions // pages.size)
         self.inside = self.positions % pages.size
 
     @property
     def there(self) -> Bool[Tensor, "B total"] | None:
         """True where a row has a key, False beyond its end; None if all rows are as long."""
-        ends = self.positions[:, -1:]
-        if bool((ends == ends[0]).all()):
+        if self.alike:
             return None
-        return torch.arange(self.total) <= ends
+        ends = self.positions[:, -1:]
+        return torch.arange(self.total, device=ends.device) <= ends
 
 
 class PagedLayer(AppendOnly):
@@ -117,6 +119,6 @@ class PagedCache:
         for table in tables:
             self.pages.reserve(table, new.shape[1])
         self.copy_pages()
-        rows = Rows(self.pages, tables, new.shape[1])
+        rows = Rows(self.pages, tables, new)
         layers = [PagedLayer(self, layer, rows) for layer in range(self.layers)]
         return last_logits(model, new, layers, mask=rows.there, positions=rows.positions)
