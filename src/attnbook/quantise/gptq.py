@@ -102,7 +102,7 @@ def gptq(
 def inverse_root(second: Float[Tensor, "C C"], damp: float) -> Float[Tensor, "C C"]:
     """Upper triangular U with UᵀU = (second + damp · mean diagonal)⁻¹, in 64 bits."""
     H = second.double()
-    H = H + damp * H.diagonal().mean() * torch.eye(len(H), dtype=H.dtype)
+    H = H + damp * H.diagonal().mean() * torch.eye(len(H), dtype=H.dtype, device=H.device)
     try:
         inverse = torch.cholesky_inverse(torch.linalg.cholesky(H))
     except RuntimeError as error:  # what torch.linalg raises is one

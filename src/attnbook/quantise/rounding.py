@@ -116,7 +116,8 @@ def int8_kernel(x: Float[Tensor, "*batch C"], W: QuantisedMatrix) -> Float[Tenso
             f"this kernel is for 8 bits and one scale per row; got {W.bits} bits, "
             f"{W.scales.shape[1]} scales per row"
         )
-    if not hasattr(W, "short"):  # kept: made in each call it does not compile
+    if not hasattr(W, "short") or W.short.device != W.scales.device:
+        # kept until the matrix is moved: made in each call it does not compile
         W.short = W.scales[:, 0].bfloat16()
     rows = x.flatten(0, -2).bfloat16()
     y = torch.ops.aten._weight_int8pack_mm(rows, W.stored, W.short)
@@ -124,7 +125,7 @@ def int8_kernel(x: Float[Tensor, "*batch C"], W: QuantisedMatrix) -> Float[Tenso
 
 
 def int4_kernel(x: Float[Tensor, "*batch C"], W: QuantisedMatrix) -> Float[Tensor, "*batch R"]:
-    """x Wᵀ by torch's CPU kernel for groups of 32, 64, 128 or 256, in bfloat16.
+    """x Wᵀ by torch's CPU kernel for groups of 32, 64, 128 or 256, in bfloat16; none on a GPU.
 
     Measured on one core, 4096 × 4096: for one row of x 7 times as fast as float32, 4 times as
     bfloat16; for 64 rows, 2.5 times slower than bfloat16. It has no gradient, and keeps the weights
@@ -134,6 +135,11 @@ def int4_kernel(x: Float[Tensor, "*batch C"], W: QuantisedMatrix) -> Float[Tenso
         raise ValueError(
             "this kernel is for 4 bits, groups of 32, 64, 128 or 256 that fill a row, and a "
             f"multiple of 16 rows; got {W.bits} bits, groups of {W.group}, a matrix {W.shape}"
+        )
+    if x.device.type not in ("cpu", "meta"):
+        raise ValueError(
+            f"this kernel is for a CPU; on {x.device.type} multiply by `unpacked`, or by "
+            "`int8_kernel` in 8 bits"
         )
     if not hasattr(W, "ordered"):
         levels = W.levels().to(torch.int32) + 8
