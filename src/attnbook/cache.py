@@ -205,13 +205,16 @@ class WindowCache(KVCache):
 class StaticCache(AppendOnly):
     """A cache of `max_len` positions whose tensors keep their shape, so that a step compiles once.
 
-    `length` stays on the device, so a decoding step compiles. Unwritten slots are masked.
+    `length` stays on the device, so a decoding step compiles. Unwritten slots are masked. On a GPU
+    only `held`, the length as far as Python has counted along, can refuse what does not fit: in a
+    compiled step or after a `cut` to a tensor, writing past the end ends the process.
     """
 
     def __init__(self, max_len: int) -> None:
         check_positive("max_len", max_len)
         self.max_len = max_len
         self.length: Int[Tensor, ""] = torch.zeros((), dtype=torch.long)
+        self.held: int | None = 0
         self.keys: Tensor | None = None
         self.values: Tensor | None = None
 
@@ -237,6 +240,8 @@ class StaticCache(AppendOnly):
         """Write at these positions, of which none is read back; ValueError past the end."""
         assert self.keys is not None and self.values is not None
         try:
+            if self.held is not None and self.held + len(at) > self.max_len:
+                raise IndexError  # before a kernel is started: a GPU's would end the process
             self.keys.index_copy_(2, at, k)
             self.values.index_copy_(2, at, v)
         except IndexError as error:
@@ -244,6 +249,7 @@ class StaticCache(AppendOnly):
                 f"a cache of max_len {self.max_len} holds {int(self.length)} positions already: "
                 f"{len(at)} more do not fit"
             ) from error
+        self.held = None if self.held is None else self.held + len(at)
 
     def total(self, T: int) -> int:
         """A mask covers all `max_len` positions."""
@@ -261,6 +267,7 @@ class StaticCache(AppendOnly):
     def cut(self, length: int | Int[Tensor, ""]) -> None:
         """Forget all positions but the first `length`, which is not read if it is a tensor."""
         self.length = torch.zeros_like(self.length) + length
+        self.held = length if isinstance(length, int) else None
 
 
 def cache_of(part: nn.Module, max_len: int | None = None) -> DecodingState:

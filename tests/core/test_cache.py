@@ -267,3 +267,15 @@ def test_a_static_cache_refuses_what_does_not_fit_step_by_step():
         cache.append(*keys_and_values(2))
     assert torch.equal(cache.keys[:, :, :3], before[:, :, :3]) and int(cache.length) == 3
     cache.append(*keys_and_values(1))
+
+
+def test_a_static_cache_counts_along_and_starts_no_kernel_past_its_end(monkeypatch):
+    cache = StaticCache(4)  # a GPU's kernel would end the process, not raise an IndexError
+    cache.append(*keys_and_values(3))
+    monkeypatch.setattr(torch.Tensor, "index_copy_", lambda *given: pytest.fail("was started"))
+    with pytest.raises(ValueError, match="max_len 4 holds 3 positions already: 2 more"):
+        cache.append(*keys_and_values(2))
+    cache.cut(torch.tensor(2))
+    assert cache.held is None
+    cache.cut(1)
+    assert cache.held == 1
