@@ -225,8 +225,9 @@ class Rotary(nn.Module):
         speed = plain(D, base, torch.device("cpu")) if frequencies is None else frequencies
         if not 1 <= len(speed) <= D // 2:
             raise ValueError(f"{len(speed)} pairs cannot turn in heads of width {D}")
-        # Numbers, not a tensor: they are float32 and right whatever a model is moved or loaded to.
+        # Numbers, no buffer: they are float32 and right whatever a model is moved or loaded to.
         self.frequencies = tuple(speed.float().tolist())
+        self.speed = self.speed_on(torch.device("cpu"))  # the same where the model lies
         self.D, self.base, self.pairs, self.scale = D, base, pairs, scale
 
     def forward(
@@ -246,10 +247,20 @@ class Rotary(nn.Module):
         turned = self.pairs.join((a * cos - b * sin, b * cos + a * sin))
         return turned if turning == D else torch.cat((turned, x[..., turning:]), -1)
 
+    def speed_on(self, device: torch.device) -> Float[Tensor, " half"]:
+        """The frequencies on a device."""
+        return torch.tensor(self.frequencies, dtype=torch.float32, device=device)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Rotary":
+        """As a module is moved: a step copies nothing to the device. They stay float32."""
+        device = fn(self.speed).device
+        if device.type != "meta":
+            self.speed = self.speed_on(device)
+        return super()._apply(fn, recurse)
+
     def angles(self, positions: Int[Tensor, "*rows T"]) -> Float[Tensor, "*rows T half"]:
         """By how much each pair is turned, in radians, in float32."""
-        speed = torch.tensor(self.frequencies, dtype=torch.float32, device=positions.device)
-        return positions[..., None] * speed
+        return positions[..., None] * self.speed.to(positions.device)
 
     def tables(self, start: int | Tensor, T: int, like: Tensor) -> Two:
         """Cosine and sine for each position and pair, in the precision of what is turned."""
@@ -355,7 +366,7 @@ class Rotary2d(Rotary):
         places = (positions - self.extra).clamp(min=0)[..., None]
         where = torch.cat((places // self.grid[1], places % self.grid[1]), -1)
         by_pair = where.repeat_interleave(len(self.frequencies) // 2, -1)  # rows, then columns
-        speed = torch.tensor(self.frequencies, dtype=torch.float32, device=positions.device)
+        speed = self.speed.to(positions.device)
         return by_pair * speed * (positions >= self.extra)[..., None]
 
 
