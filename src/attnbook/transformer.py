@@ -67,7 +67,8 @@ class Embed(nn.Module):
         token_types: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T C"]:
         """`start` is the position of the first token, or the positions of all, (T,) or (B, T).
-        Without `token_types` all tokens are of type 0."""
+        Without `token_types` all tokens are of type 0. A token outside the vocabulary is a
+        ValueError on a CPU; a GPU, not waited for, reports a device-side assert, which ends it."""
         if tokens.dim() != 2:
             raise ValueError(
                 f"tokens are (B, T), one row alone is tokens[None]; got {tuple(tokens.shape)}"
