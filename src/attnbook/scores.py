@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import cast
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.attention import flex_attention as torchs
@@ -256,14 +256,42 @@ class Score(nn.Module):
         if bias is not None:  # torch's fast kernels take masks with 2 axes or 4, not with 3
             bias = (bias if bias.dim() == 4 else bias.unsqueeze(0)).to(q.dtype)
             mask = bias if mask is None else bias.masked_fill(~mask, -math.inf)
-        grouped = q.shape[1] > k.shape[1]
-        if grouped and mask is not None:
-            k, v = shared(k, q.shape[1]), shared(v, q.shape[1])
-        return F.scaled_dot_product_attention(
-            *(q, k, v, mask, dropout, causal),
-            scale=scale,
-            enable_gqa=grouped and mask is None,
-        )
+        kernel = partial(F.scaled_dot_product_attention, dropout_p=dropout, scale=scale)
+        if q.shape[1] == k.shape[1] or mask is None or takes_groups(q):
+            return kernel(q, k, v, mask, is_causal=causal, enable_gqa=q.shape[1] > k.shape[1])
+        if few(q, k):
+            rows = kernel(folded(q, k.shape[1]), k, v, folded_mask(mask, q, k))
+            return rows.reshape(*q.shape[:3], v.shape[-1])
+        return kernel(q, shared(k, q.shape[1]), shared(v, q.shape[1]), mask)
+
+
+def takes_groups(q: Tensor) -> bool:
+    """Does torch's kernel take a mask and shared key heads together? On a GPU not each of them
+    does, and torch then keeps all scores; on a CPU it does, and gradients are as fast by copies."""
+    return q.device.type == "cpu" and not torch.is_grad_enabled()
+
+
+def few(q: Float[Tensor, "B H Tq D"], k: Float[Tensor, "B kv_heads Tk D"]) -> bool:
+    """Is a mask that is repeated for the heads of a group no larger than the keys?"""
+    return q.shape[1] * q.shape[2] <= k.shape[1] ** 2 * k.shape[3]
+
+
+def folded(q: Float[Tensor, "B H Tq D"], kv_heads: int) -> Float[Tensor, "B kv_heads rows D"]:
+    """The queries of all heads that share keys as rows of one head: keys are read once."""
+    return q.unflatten(1, (kv_heads, -1)).flatten(2, 3)
+
+
+def folded_mask(
+    mask: Shaped[Tensor, "..."],
+    q: Float[Tensor, "B H Tq D"],
+    k: Float[Tensor, "B kv_heads Tk D"],
+) -> Shaped[Tensor, "#B #kv_heads rows Tk"]:
+    """The mask, or the bias, of these rows."""
+    mask = mask.expand(torch.broadcast_shapes(mask.shape, (1, 1, q.shape[2], k.shape[2])))
+    if mask.shape[1] > 1:
+        return mask.unflatten(1, (k.shape[1], -1)).flatten(2, 3)
+    groups = q.shape[1] // k.shape[1]
+    return mask.unsqueeze(2).expand(-1, -1, groups, -1, -1).flatten(2, 3)
 
 
 def with_sink(

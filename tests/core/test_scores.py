@@ -6,14 +6,16 @@ import pytest
 import torch
 from torch import nn
 from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers.models.gemma2.modeling_gemma2 import eager_attention_forward as gemma2
 from transformers.models.gpt_oss.modeling_gpt_oss import eager_attention_forward as gpt_oss
 
 from attnbook.attention import Attention, Projection, attend, masked_softmax
+from attnbook.cache import StaticCache
 from attnbook.inside.watch import watch
 from attnbook.masks import Grid, causal, local, padding
 from attnbook.positions import Alibi, RelativeBias
-from attnbook.scores import Score
+from attnbook.scores import Score, shared
 
 B, T, C, H, KV, D = 2, 6, 10, 4, 2, 5
 THERE = torch.tensor([[False, False, True, True, True, True], [True] * 6])
@@ -69,6 +71,52 @@ def test_fused_is_written_out(score, mask):
     every = (x, *layer.parameters())
     assert_close(gradients(output, *every), gradients(expected, *every))
     assert seen[""].shape == (B, H, T, T)
+
+
+class Sizes(TorchDispatchMode):
+    """How many numbers each tensor has that a call makes: no view, and nothing written in place."""
+
+    def __init__(self):
+        super().__init__()
+        self.made = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        output = func(*args, **(kwargs or {}))
+        several = output if isinstance(output, (tuple, list)) else (output,)
+        tensors = [x for x in several if isinstance(x, torch.Tensor)]
+        if not func.is_view and not func._schema.is_mutable:
+            self.made += [x.numel() for x in tensors]
+        return output
+
+
+@pytest.mark.parametrize("way", ["in one call", "folded"])
+@pytest.mark.parametrize("Tq", [1, 3])
+@pytest.mark.parametrize("mask", [name for name in MASKS if name != "none"])
+@pytest.mark.parametrize(
+    "score", [name for name in SCORES if "cap" not in name] + ["all but a cap"]
+)
+def test_shared_keys_are_read_as_copied_ones(score, mask, Tq, way, monkeypatch):
+    torch.manual_seed(0)
+    score, mask = SCORES[score](), MASKS[mask]
+    mask = mask[..., -Tq:, :] if isinstance(mask, torch.Tensor) else mask
+    q, k, v = (torch.randn(B, heads, t, 8) for heads, t in ((H, Tq), (KV, T), (KV, T)))
+    monkeypatch.setattr("attnbook.scores.takes_groups", lambda q: way == "in one call")
+    with torch.no_grad():
+        ours = score.fused(q, k, v, mask, Grid(B, Tq, T))
+        copies = score.fused(q, shared(k, H), shared(v, H), mask, Grid(B, Tq, T))
+    assert_close(ours, copies)
+
+
+@pytest.mark.parametrize("way", ["in one call", "folded"])
+def test_a_step_makes_nothing_as_large_as_its_keys(way, monkeypatch):
+    monkeypatch.setattr("attnbook.scores.takes_groups", lambda q: way == "in one call")
+    cache = StaticCache(64)
+    layer = Attention(Projection(32, 8, 2, 8), nn.Linear(64, 32)).eval()
+    with torch.no_grad():
+        layer(torch.randn(B, 9, 32), cache=cache)
+        with Sizes() as seen:
+            layer(torch.randn(B, 1, 32), cache=cache)
+    assert max(seen.made) < B * 2 * 64 * 8  # numbers of its keys
 
 
 class Owner(nn.Module):
@@ -129,9 +177,9 @@ def test_causal_is_told_to_the_kernel_and_a_table_only_where_needed(monkeypatch)
     told = []
     kernel = nn.functional.scaled_dot_product_attention
 
-    def spy(q, k, v, mask=None, dropout=0.0, causal=False, **named):
-        told.append((mask is not None, causal, named["enable_gqa"]))
-        return kernel(q, k, v, mask, dropout, causal, **named)
+    def spy(q, k, v, mask=None, is_causal=False, enable_gqa=False, **named):
+        told.append((mask is not None, is_causal, enable_gqa))
+        return kernel(q, k, v, mask, is_causal=is_causal, enable_gqa=enable_gqa, **named)
 
     monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", spy)
     layer = Attention(Projection(C, H, KV, D), nn.Linear(H * D, C))
@@ -143,6 +191,9 @@ def test_causal_is_told_to_the_kernel_and_a_table_only_where_needed(monkeypatch)
         *[(False, False, True), (False, True, True), (False, False, True), (False, True, True)],
         *[(True, False, False), (False, True, True), (True, False, False)],
     ]
+    with torch.no_grad():
+        layer(x, mask=causal & local(2))
+    assert told[-1] == (True, False, True)
 
 
 def test_dropout_drops_weights_in_training_alone():
