@@ -29,6 +29,7 @@ run that fails is stored with its error. With `--seconds` spent, the rest is lef
 
 import argparse
 import gc
+import json
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -588,12 +589,28 @@ def short(found: Any) -> Any:
     return float(f"{found:.4g}") if isinstance(found, float) else found
 
 
+def onto(earlier: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
+    """An earlier result of the same card and sizes with later runs in place of its own; those say
+    what commit they are of."""
+    for key in ("card", "small", "models"):
+        if earlier[key] != later[key]:
+            raise ValueError(f"another {key}: {earlier[key]} and {later[key]}")
+    origin = later["provenance"]
+    runs = {name: one | {"commit": origin["commit"]} for name, one in later["runs"].items()}
+    again = [
+        *earlier.get("measured again", []),
+        {"provenance": origin, "seconds": later["seconds"]},
+    ]
+    return earlier | {"runs": earlier["runs"] | runs, "measured again": again}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", default=[""], help="beginnings of names of runs")
     parser.add_argument("--seconds", type=float, default=70, help="after them the rest is left out")
     parser.add_argument("--small", action="store_true", help="tiny sizes, to test every line")
     parser.add_argument("--commit", help="of this code, where there is no git")
+    parser.add_argument("--onto", type=Path, help="a result whose other runs are kept in --out")
     parser.add_argument("--out", type=Path, default=STORE)
     options = parser.parse_args()
     begin = time.perf_counter()
@@ -643,7 +660,10 @@ def main() -> None:
         print(f"{time.perf_counter() - begin:6.1f} {name}", str(result["runs"][name]), flush=True)
         write(options.out, result)
     result["seconds"] = round(time.perf_counter() - begin, 1)
-    write(options.out, result)
+    write(
+        options.out,
+        onto(json.loads(options.onto.read_text("utf-8")), result) if options.onto else result,
+    )
 
 
 if __name__ == "__main__":

@@ -73,3 +73,19 @@ def test_the_models_are_as_large_as_their_names_say(script):
     count = {name: DecoderConfig(**one).parameters for name, one in script.MODELS.items()}
     assert round(count["1.2 billion"] / 1e9, 1) == 1.2
     assert round(count["124 million"] / 1e6) == 124
+
+
+def test_runs_that_are_measured_again_replace_theirs_and_name_their_commit(
+    script, monkeypatch, tmp_path
+):
+    first, second = tmp_path / "first.json", tmp_path / "second.json"
+    before = run(script, monkeypatch, first, "copy", "launch", "--commit", "one")
+    words = "launch", "--commit", "two", "--onto", str(first)
+    found = run(script, monkeypatch, second, *words)
+    assert found["runs"]["copy"] == before["runs"]["copy"]
+    assert found["runs"]["launch"]["commit"] == "two"
+    assert found["provenance"]["commit"] == "one"
+    assert [one["provenance"]["commit"] for one in found["measured again"]] == ["two"]
+    found["card"] = "another"
+    with pytest.raises(ValueError, match="another card"):
+        script.onto(before, found)
