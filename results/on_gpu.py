@@ -2,6 +2,7 @@
 
     python results/on_gpu.py                             # on a machine with a GPU, about a minute
     python results/on_gpu.py --small --out _build/g.json # every line in tiny sizes, on a CPU too
+    python results/on_gpu.py check/ decode/ --onto OLD --out NEW --commit X   # these runs anew
 
 Asked, and declared before the run (`STUDY`):
 
@@ -15,8 +16,9 @@ causal and with a window of 1,024. From which length does the time of a token gr
 What do tiles save in time and in memory, and what does a window save of what counting promises?
 **decode** (chapter 17): a step of a Llama with 1.2 billion parameters (the sizes of Llama 3.2 1B),
 the same with a key head for each query head, and one of 124 million; 1 to 256 texts that have 1,000
-tokens each, in bfloat16, greedy. With the growing cache, with the static one, and with all kernels
-of a step started by one call (a CUDA graph). How near is a step to the time in which its weights
+tokens each, in bfloat16, greedy. With the growing cache (also by other kernels than cuDNN's, which
+is planned anew for each length), with the static one, and with all kernels of a step started by one
+call (a CUDA graph). How near is a step to the time in which its weights
 and caches can be read, and how much of it is the starting of kernels?
 **check** (chapter 17): a call of k tokens after 1,000, as a draft is checked. **read**: a prompt.
 **train** (chapter 14): a step of GPT-2's smallest, 8 texts of 1,024, by the recipe of `attnbook
@@ -121,6 +123,7 @@ MODELS: dict[str, dict[str, Any]] = {
 TINY_MODEL = {"V": 50, "width": 32, "depth": 2, "heads": 4, "kv_heads": 2, "hidden": 48}
 GPT2 = {"V": 50_257, "T": 1024, "width": 768, "depth": 12, "heads": 12}
 TINY_GPT2 = {"V": 50, "T": 8, "width": 32, "depth": 2, "heads": 4}
+OTHERS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 FORMATS = {
     "float32": (torch.float32, "highest"),
     "TF32": (torch.float32, "high"),
@@ -396,7 +399,7 @@ class Bench:
     @torch.no_grad()
     def decode(self, name: str, way: str, B: int) -> dict[str, Any]:
         """A step of greedy writing: the model, the likeliest token."""
-        fixed = way != "growing cache"
+        fixed = not way.startswith("growing cache")
         model = self.model(name, fixed)
         if way == "compiled, in one call":
             self.compile(model)
@@ -415,7 +418,8 @@ class Bench:
 
         found = self.facts(model, B, fixed)
         if not fixed:
-            return found | {"ms": self.timed(growing)}
+            with sdpa_kernel(OTHERS) if "other" in way else nullcontext():
+                return found | {"ms": self.timed(growing)}
         if way == "static cache":
             return found | {"ms": self.timed(static)}
         begin = time.perf_counter()
@@ -526,6 +530,9 @@ def work(bench: Bench) -> Iterator[tuple[str, Run]]:
     name = "1.2 billion"
     for B in sizes.texts:
         yield f"decode/{name}/growing cache/{B}", partial(bench.decode, name, "growing cache", B)
+    other = "growing cache, other kernels"
+    for B in (1, 16):
+        yield f"decode/{name}/{other}/{B}", partial(bench.decode, name, other, B)
     for B in (1, 16):
         yield f"read/{name}/{B}", partial(bench.read, name, B)
     for way in ("static cache", "in one call"):
