@@ -26,6 +26,7 @@ of strings of up to 8 and 16 characters as 7-zip's PPMd blends them: by how much
 the held-out books stand behind the text to train on (`counts`; needs `pyppmd`).
 No gain. Muon gains, keys and windows cost, only if the interval of the difference leaves 0 out.
 The run of `--long` is 13.8 million parameters on 80 million tokens: its weights are kept.
+Left out, since the GPU's time was up: the sizes at other rates, and at 80 million tokens.
 """
 
 import argparse
@@ -374,7 +375,9 @@ def store(options: argparse.Namespace) -> None:
                "books": len(card["files"][n]["books"])} for n in FILES},
     }  # fmt: skip
     last = max((run["provenance"] for run in runs), key=lambda origin: origin["date"])
-    found["provenance"] = last | {"command": "python results/novels.py run, then store"}
+    commit = options.declared or last["commit"]
+    command = "python results/novels.py run, then store"
+    found["provenance"] = last | {"command": command, "commit": commit}
     write(STORE, found)
 
 
