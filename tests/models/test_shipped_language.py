@@ -1,11 +1,14 @@
 """The book's own models: what is shipped is as good as its card says, and reads and writes."""
 
+import importlib
 import json
 import math
 from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from attnbook.data import text
 from attnbook.decoder_config import DecoderConfig
@@ -21,6 +24,20 @@ SIZES = DecoderConfig(V=11, width=12, depth=2, heads=2, kv_heads=1, hidden=7)
 @pytest.fixture(scope="module")
 def lm():
     return load("book-lm")
+
+
+@pytest.fixture(scope="module")
+def script(root):
+    """`results/book_bytes.py`, which made the shipped tokenizer of the trained one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(root / "results"))
+        return importlib.import_module("book_bytes")
+
+
+@pytest.fixture(scope="module")
+def before(script):
+    """The tokenizer as it was trained: it drops what it has no token for."""
+    return script.trained(json.loads((FOLDER / "book-lm/tokenizer.json").read_text("utf-8")))
 
 
 def test_an_unknown_name_is_refused_with_those_that_there_are():
@@ -93,13 +110,54 @@ def test_text_survives_the_tokenizer(lm):
     assert lm.tokenizer.token_to_id("<|end|>") == 1
 
 
-@pytest.mark.parametrize("passage", ["naïve café", "a\tb", "“—”", "注意力"])
-def test_characters_without_a_token_are_refused_and_named(lm, passage):
-    missing = next(sign for sign in sorted(passage) if not "\n" <= sign <= "~" or sign == "\t")
-    for read in (lm.encode, lm.write, lm.nats_per_byte):
-        with pytest.raises(ValueError, match="no token for") as refused:
-            read(passage)
-        assert repr(missing) in str(refused.value)
+@given(st.text())
+@example("café — naïve 漢字\t")
+@example("\\u00e9 \\xc3\\xa9 is é; ␛c3; \ufeff\r\n\0 <|end|>é")
+def test_every_text_survives_the_tokenizer(lm, passage):
+    """A byte without a token is the escape and two digits, which no text can write otherwise."""
+    tokens = lm.encode(passage)
+    assert lm.decode(tokens) == passage
+    known = passage.replace("<|end|>", "")
+    spelled = sum(not 32 <= byte <= 126 and byte != 10 for byte in known.encode())
+    assert (tokens == lm.card["bytes"]["escape"]).sum() == spelled
+
+
+def test_an_e_with_an_accent_is_six_tokens_and_shows_its_bytes(lm):
+    tokens = lm.encode("é")[0]
+    assert "·".join(lm.decode(token) for token in tokens.split(1)) == r"\x·c·3·\x·a·9"
+    assert lm.encode("né")[0, :-6].tolist() == lm.encode("n")[0].tolist()
+
+
+@given(st.text(st.sampled_from(" \n" + "".join(map(chr, range(32, 127))))))
+def test_texts_of_ascii_have_the_tokens_that_were_trained(lm, before, passage):
+    new, old = (tokenizer.encode(passage) for tokenizer in (lm.tokenizer, before))
+    assert new.ids == old.ids and new.offsets == old.offsets
+
+
+def test_the_documentation_has_the_tokens_that_were_trained_and_expects_no_escape(lm, before):
+    passage = text.load("python-docs").validation
+    assert lm.encode(passage)[0].tolist() == before.encode(passage).ids
+    assert max(lm.card["bytes"]["chance_of_escape"].values()) < 1e-6
+
+
+def test_what_is_shipped_is_what_the_script_makes(lm, before, script):
+    made, shipped = script.with_every_byte(before).to_str(), lm.tokenizer.to_str()
+    assert json.loads(made) == json.loads(shipped)
+
+
+def test_spelled_bytes_are_counted_as_bytes(lm):
+    """All tokens equally likely: three times log V nats for each byte of Chinese."""
+    passage = "注意力" * 60
+    nothing = book_lm(DecoderConfig(**lm.card["sizes"]))
+    for T in (63, 100):
+        nats = nats_per_byte(nothing, lm.tokenizer, passage, T)
+        assert nats == pytest.approx(3 * math.log(1024), rel=0.01)
+    assert math.isfinite(lm.nats_per_byte(passage))
+
+
+def test_a_tokenizer_that_drops_characters_is_refused(lm, before):
+    with pytest.raises(ValueError, match=r"does not give the text back; missing: \['ï'\]"):
+        nats_per_byte(lm.model, before, "naïve", 4)
 
 
 def test_it_writes_on_and_the_same_seed_writes_the_same(lm):
