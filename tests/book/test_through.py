@@ -224,6 +224,17 @@ def test_it_goes_on_as_the_module_does_whole_and_without_a_head(live, book):
     assert ask(live, "return e.continued(['2.network'])") == less
 
 
+def test_what_has_no_token_is_spelled_and_comes_back(live, book):
+    code = "e.set({text: given}); await e.ready; return "
+    words = ask(loaded(live), f"{code} e.result.words", "é, é, é")
+    assert words[:7] == [r"\x", "c", "3", r"\x", "a", "9", ","]
+    assert r"byte by byte: \x" in live.locator("attn-through .say").inner_text()
+    start = book.encode("é, é, é")
+    written = generate(book.model, start, 24)[:, start.shape[1] :]
+    assert ask(live, "return e.continued([])") == book.decode(written)
+    assert ask(live, f"{code} (e.add(), e.state.text)", "é, é, ") == "é, é, é"
+
+
 def test_a_number_under_the_pointer_is_explained_with_its_operands(live, book):
     say = ask(
         loaded(live),

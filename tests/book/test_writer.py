@@ -5,6 +5,8 @@ import sys
 
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from attnbook.generate.sampling import generate
 from attnbook.shipped import language
@@ -14,6 +16,11 @@ TEXTS = [
     "The function's result  is\n\n   a list, don't you think? 3.14",
     "naïve — and so on",
 ]
+ASCII = st.text(st.sampled_from(" \n" + "".join(map(chr, range(32, 127)))))
+ESCAPED = st.sampled_from([4, *(ord(digit) - 28 for digit in "0123456789abcdef")])
+WRITTEN = st.lists(
+    ASCII | st.text() | st.sampled_from(["'s", "\t", "  ", r"\xc3", "␛c3", "\ufeff"])
+)
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>writer</title>
 <main><h1>A model</h1>
 <attn-writer data-prompt="KING HENRY:\n" data-model="{model}"><button hidden>Load the model, 3.3 MB
@@ -49,9 +56,15 @@ def page(chromium, folder):
     page.close()
 
 
+@pytest.fixture(scope="module")
+def book():
+    return language.load("book-lm")
+
+
 def loaded(page):
-    page.get_by_role("button", name="Load the model").press("Enter")
-    page.get_by_role("button", name="Write").wait_for()
+    if not ask(page, "return !!e.model"):
+        page.get_by_role("button", name="Load the model").press("Enter")
+        page.get_by_role("button", name="Write").wait_for()
     return page
 
 
@@ -69,11 +82,10 @@ def test_nothing_is_loaded_before_the_reader_presses(page):
     assert page.asked[3:] == ["book-lm.js"]
 
 
-def test_tokens_and_logits_are_those_of_python(page):
-    book = language.load("book-lm")
+def test_tokens_and_logits_are_those_of_python(page, book):
     loaded(page)
     for text in TEXTS:
-        tokens = torch.tensor([book.tokenizer.encode(text).ids])  # the page leaves signs out
+        tokens = book.encode(text)
         assert ask(page, "return e.model.encode(given)", text) == tokens[0].tolist()
         with torch.no_grad():
             logits = book.model(tokens)[0]
@@ -86,8 +98,17 @@ def test_tokens_and_logits_are_those_of_python(page):
         assert (torch.tensor(found) - logits).abs().max() < 1e-3
 
 
-def test_at_temperature_zero_it_writes_what_python_writes(page):
-    book = language.load("book-lm")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(WRITTEN.map("".join), st.lists(st.integers(0, 1023) | ESCAPED))
+def test_any_text_has_the_tokens_of_python_and_any_tokens_its_text(page, book, text, tokens):
+    loaded(page)
+    assert ask(page, "return e.model.encode(given)", text) == book.tokenizer.encode(text).ids
+    for ids in (tokens, book.tokenizer.encode(text).ids):
+        found = ask(page, "return e.model.decode(given)", ids)
+        assert found == book.tokenizer.decode(ids, skip_special_tokens=False)
+
+
+def test_at_temperature_zero_it_writes_what_python_writes(page, book):
     loaded(page)
     page.get_by_label("temperature").focus()
     page.keyboard.press("Home")
@@ -98,11 +119,10 @@ def test_at_temperature_zero_it_writes_what_python_writes(page):
     assert ask(page, "return e.written.map(({ token }) => token)") == written.tolist()
 
 
-def test_what_stands_there_before_is_how_the_model_goes_on(root, page):
+def test_what_stands_there_before_is_how_the_model_goes_on(root, page, book):
     """A reader who loads nothing sees a line of it; it is not made up."""
     import writer
 
-    book = language.load("book-lm")
     for prompt, first in writer.FIRST.items():
         start = book.encode(f"{prompt}\n")
         written = generate(book.model, start, 48)[0, start.shape[1] :]
@@ -145,12 +165,13 @@ def test_draws_keep_to_the_model_and_the_cut(page):
     assert (found - expected).abs().max() < 0.015
 
 
-def test_an_empty_beginning_is_refused_and_foreign_signs_are_named(page):
+def test_an_empty_beginning_is_refused_and_foreign_signs_are_spelled(page):
     loaded(page).get_by_label("How it begins").fill("")
     assert page.get_by_text("Write at least one letter.").is_visible()
     assert page.get_by_role("button", name="Write").is_disabled()
     page.get_by_label("How it begins").fill("naïve")
-    assert page.get_by_text("Signs that are not ASCII").is_visible()
+    assert page.get_by_text(r"Signs without a token are read byte by byte: \x").is_visible()
+    assert page.get_by_role("group", name="the text").inner_text() == r"na\xc3\xafve"
 
 
 def test_a_file_that_cannot_be_loaded_is_said_and_may_be_tried_again(page, folder):

@@ -54,8 +54,13 @@ function turned(x, position) {
   return to;
 }
 
-const SPLIT = /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+/gu;
+// A byte without a token is spelled: an escape and two hexadecimal digits.
+const ESCAPE = "\u241b";
+const SPELLED = Array.from({ length: 256 }, (_, n) => (/[\n -~]/.test(String.fromCharCode(n))
+  ? String.fromCharCode(n) : ESCAPE + n.toString(16).padStart(2, "0")));
+const SPLIT = /\u241b..|'(?:[sdmt]|ll|ve|re)| ?[A-Za-z]+| ?\d+| ?[^\sA-Za-z\d\u241b]+|\s+(?!\S)|\s+/g;
 const SIGNS = { " ": "\u0120", "\n": "\u010a" };
+const TEXT = new TextDecoder("utf-8", { ignoreBOM: true });
 const WHOLE = new Set();
 
 class Model {
@@ -92,12 +97,12 @@ class Model {
   }
 
   encode(text) {
-    return (text.match(SPLIT) ?? []).flatMap((piece) => {
-      let symbols = [...piece].map((sign) => SIGNS[sign] ?? sign);
-      symbols = symbols.filter((sign) => this.numbers.has(sign));
+    const signs = Array.from(new TextEncoder().encode(text), (byte) => SPELLED[byte]).join("");
+    return (signs.match(SPLIT) ?? []).flatMap((piece) => {
+      const symbols = [...piece].map((sign) => SIGNS[sign] ?? sign), spelled = piece[0] === ESCAPE;
       for (;;) {
         let best = Infinity, at = -1;
-        for (let i = 0; i + 1 < symbols.length; i += 1) {
+        for (let i = 0; i + 1 < symbols.length && !spelled; i += 1) {
           const rank = this.ranks.get(`${symbols[i]} ${symbols[i + 1]}`) ?? Infinity;
           if (rank < best) [best, at] = [rank, i];
         }
@@ -107,8 +112,19 @@ class Model {
     });
   }
 
+  decode(tokens) {
+    const signs = tokens.map((token) => this.tokens[token]).join("");
+    const byte = (spelled) => {
+      const n = SPELLED.indexOf(spelled);
+      return n < 0 ? spelled : String.fromCharCode(n);
+    };
+    const bytes = signs.replace(/\u241b[\da-f]{2}/g, byte).replaceAll(ESCAPE, "\\x")
+      .replaceAll("\u0120", " ").replaceAll("\u010a", "\n");
+    return TEXT.decode(Uint8Array.from(bytes, (sign) => sign.charCodeAt(0)));
+  }
+
   word(token) {
-    return this.tokens[token].replaceAll("\u0120", " ").replaceAll("\u010a", "\n");
+    return this.decode([token]);
   }
 
   caches() {

@@ -162,7 +162,7 @@ class Writer extends HTMLElement {
     for (const token of this.given) this.logits = this.model.step(token, this.caches);
     const kept = [...this.prompt.value].every((sign) => /[\n -~]/.test(sign));
     this.say(`${this.given.length} tokens read.` +
-      (kept ? "" : " Signs that are not ASCII it does not know: they are left out."));
+      (kept ? "" : " Signs without a token are read byte by byte: \\x and two digits."));
     this.table(this.logits, -1);
     this.underline((this.last = this.model.looks));
   }

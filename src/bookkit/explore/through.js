@@ -218,8 +218,9 @@ class Through extends Explorable {
   }
 
   add() {
-    const text = this.state.text + this.result.next(this.result.tokens.length - 1)[0][0];
-    this.set({ text, token: -1, was: "", put: [], view: "words" });
+    const word = this.result.next(this.result.tokens.length - 1)[0][0], { off } = this.state;
+    const whole = word === "\\x" ? [...this.continued(off)][0] : word; // no text ends in half a letter
+    this.set({ text: this.state.text + whole, token: -1, was: "", put: [], view: "words" });
   }
 
   run(text, off) {
@@ -299,15 +300,16 @@ class Through extends Explorable {
     this.kept ??= new Map();
     if (!this.kept.has(key)) {
       const caches = model.caches(), left = new Set(off);
-      let logits, words = "";
+      let logits;
+      const words = [];
       for (const token of this.encoded(this.state.text)) logits = model.step(token, caches, left);
       for (let n = 0; n < GOES; n += 1) {
         const token = logits.indexOf(Math.max(...logits));
-        words += model.word(token);
+        words.push(token);
         if (n + 1 < GOES) logits = model.step(token, caches, left);
       }
       if (this.kept.size > 9) this.kept.clear();
-      this.kept.set(key, words);
+      this.kept.set(key, model.decode(words));
     }
     return this.kept.get(key);
   }
@@ -1166,7 +1168,7 @@ class Through extends Explorable {
     const way = [0, 2, 6].map((s) => quoted(run.says(s, t)[0]));
     const more = this.model && this.model.encode(text).length > MOST;
     const cut = more ? ` Only the first ${MOST} tokens are read.`
-      : /[^\n -~]/.test(text) ? " Signs that are not ASCII it does not know: they are left out." : "";
+      : /[^\n -~]/.test(text) ? " Signs without a token are read byte by byte: \\x and two digits." : "";
     return `After ${quoted(run.words[t])} comes ${quoted(word)} with chance ${num(chance)}. Read out earlier, its stream would say ${way[0]} before the blocks, ${way[1]} after block 0, ${way[2]} after block 2.${cut}`;
   }
 
