@@ -59,3 +59,28 @@ def test_steps_of_training_are_as_the_result_says(runs):
     assert round(1 - step("bfloat16, 50,304 tokens") / half, 2) == 0.14  # a seventh
     assert 1 - step("bfloat16, compiled") / half < 0.1
     assert round(step("bfloat16, checkpoints") / half, 1) == 1.3
+
+
+def test_up_to_128_rows_take_as_long_as_one(runs):
+    one = runs["rows/1"]["graph"][0]
+    assert all(runs[f"rows/{2**n}"]["graph"][0] < 1.05 * one for n in range(8))
+    assert ms(runs["rows/1"]) - one > one  # starting the product takes longer than the product
+
+
+def test_full_heads_come_near_the_bound_and_copied_ones_did_not(runs):
+    moved = 2 * runs["copy"]["bytes"] / ms(runs["copy"])  # bytes a millisecond
+
+    def over_the_bound(heads):
+        step = runs[f"decode/1.2 billion{heads}/in one call/256"]
+        return ms(step) * moved / (step["weights"] + step["caches"])
+
+    assert over_the_bound(", full heads") < 1.25
+    shared = [runs[f"decode/1.2 billion/in one call/{B}"] for B in (1, 4, 16, 64, 256)]
+    copied = [step for step in shared if "commit" not in step]
+    assert copied == shared, "timed again without the copies: chapter 17 says that it was not"
+    assert over_the_bound("") > 18
+
+
+def test_a_growing_cache_takes_as_long_for_a_model_of_a_tenth(runs):
+    taken = {name: ms(run) for name, run in runs.items() if "/growing cache/" in name}
+    assert len(taken) == 10 and all(45 < each < 80 for each in taken.values())
