@@ -84,7 +84,7 @@ def present(tab, page, anchor=""):
     tab.evaluate("async () => { await MathJax.startup.promise }")
 
 
-@pytest.mark.parametrize("name", [SAMPLE, "book/06-the-transformer"])
+@pytest.mark.parametrize("name", [SAMPLE, "book/06-the-transformer", "book/07-language-models"])
 def test_the_arrow_key_reaches_every_picture_of_a_page(tab, name):
     present(tab, name)
     seen = list(every_slide(tab))

@@ -274,6 +274,7 @@ window.attnPresent = () => {
       copy.querySelectorAll("details.compare").forEach((each) => { each.open = true; });
       copy.querySelectorAll("details:not(.compare, [open]), script, .headerlink, .copybtn, .verdict, .stages, .cell:has(> .cell_output :is(table, figure)) > .cell_input").forEach((each) => each.remove());
       copy.querySelectorAll("img").forEach((image) => { image.loading = "eager"; });
+      copy.querySelectorAll(".cell:not(:has(*))").forEach((each) => each.remove()); // its code was folded, and it printed nothing
       if (copy.matches(".predict:has(> .compare)")) answered(copy, title);
       else sheets(copy, title);
     }
