@@ -7,7 +7,7 @@ lab are `of(4).grade` and so on.
 import copy
 import textwrap
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from unittest import mock
 
@@ -26,20 +26,31 @@ class Course:
     """A lab with all that is needed to hand something in and to grade it."""
 
     lab: source.Lab
-    grader: Grader
+    walls: str | None
     box: Path
     forks: Loaded
 
     def __post_init__(self):
         self.empty = release.student_copy(self.lab)
 
-    def grade(self, raw, file="one.ipynb"):
-        """The row of a submission, graded in the sandbox."""
-        return self.grader.row(Submission(file, raw), self.box)
+    @cached_property
+    def grader(self):
+        """It runs the lab's solutions, those of lab 9 for many seconds: not all need it."""
+        return Grader(self.lab, seed=7, program=self.walls, limits={"seconds": 4})
 
-    def judge(self, raw, file="one.ipynb"):
-        """The same row, where the walls are not what is tested; a second faster."""
+    def within(self, limits):
+        """The grader, with other limits."""
         grader = copy.copy(self.grader)
+        grader.job = {**grader.job, "limits": {**grader.limits, **limits}}
+        return grader
+
+    def grade(self, raw, file="one.ipynb", **limits):
+        """The row of a submission, graded in the sandbox."""
+        return self.within(limits).row(Submission(file, raw), self.box)
+
+    def judge(self, raw, file="one.ipynb", **limits):
+        """The same row, where the walls are not what is tested; a second faster."""
+        grader = self.within(limits)
         grader.program = None
         with mock.patch.object(sandbox, "received", self.forks.received):
             return grader.row(Submission(file, raw), self.box)
@@ -62,9 +73,7 @@ def of(root, box, walls, forks):
 
     @cache
     def course(number):
-        lab = source.find(number, root / "labs")
-        grader = Grader(lab, seed=7, program=walls, limits={"seconds": 4})
-        return Course(lab, grader, box, forks)
+        return Course(source.find(number, root / "labs"), walls, box, forks)
 
     return course
 
@@ -100,6 +109,11 @@ def grader(of):
 @pytest.fixture(scope="session")
 def grade(of):
     return of(3).grade
+
+
+@pytest.fixture(scope="session")
+def judge(of):
+    return of(3).judge
 
 
 @pytest.fixture(scope="session")

@@ -57,7 +57,7 @@ def test_gradients_are_those_of_what_is_returned():
 )
 def test_check_and_grading_say_the_same_of_right_numbers(number, name, code, words, of, define):
     course = of(number)
-    answer = course.grade(course.hand_in({name: code})).questions[name]
+    answer = course.judge(course.hand_in({name: code})).questions[name]
     function = define("import torch", code)[name]
     assert sentence(name, function) == answer.text and words in answer.text
     asked = next(asked for asked in course.lab.asked if asked.name == name)

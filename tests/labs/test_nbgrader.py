@@ -11,7 +11,7 @@ import sys
 import nbformat
 import pytest
 import torch
-from corpora import CORPORA
+from corpora import CORPORA, TRAINS
 
 from attnlabs import check, cli, nbgrader, release, source
 from attnlabs.inside import cells
@@ -108,7 +108,9 @@ def test_solutions_and_rubrics_stand_in_regions_of_solution_cells_only(number, m
     assert "ubric" not in nbformat.writes(students)
 
 
-@LABS
+@pytest.mark.parametrize(
+    "number", [pytest.param(n, marks=[pytest.mark.weekly] * (n in TRAINS)) for n in CORPORA]
+)  # where answers are judged by training: test_right.py grades the same solutions
 def test_the_solutions_get_all_points_and_the_stubs_none(number, made, of):
     code = {asked.name: asked.points for asked in of(number).lab.asked if asked.code}
     assert graded(made[number]) == code

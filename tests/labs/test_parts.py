@@ -1,6 +1,5 @@
 """Lab 8's parts, tried by grading and by the student's check: a mistake loses points by name."""
 
-import dataclasses
 import json
 import re
 
@@ -11,7 +10,6 @@ from torch.nn import functional as F
 
 from attnlabs import errors, parts, project, source
 from attnlabs.grading import board
-from attnlabs.grading.grade import Grader
 from attnlabs.grading.row import Answer, Row
 from attnlabs.inside import cells
 from attnlabs.inside import parts as inside
@@ -162,22 +160,18 @@ def test_what_a_checkpoint_forgets_is_named():
         assert parts.resumes(tuple(bad))[0] == name
 
 
-def patient(course):
-    """With time enough on a machine that has other work."""
-    grader = Grader(course.lab, 7, course.grader.program, {"seconds": 60})
-    return dataclasses.replace(course, grader=grader)
+PATIENT = {"seconds": 60}  # time enough on a machine that has other work
 
 
 def test_most_points_need_no_reader_and_a_file_that_does_not_parse_is_not_graded(of, lab):
     """Twelve points by what was tried, two by the leaderboard; the rest is read."""
-    course = patient(of(8))
     raw = lab.path.read_bytes()
     by_part = {asked.name: asked.points for asked in lab.asked if asked.code}
     assert sum(by_part.values()) == 14
     broken = json.loads(raw)
     cell = next(c for c in broken["cells"] if "def submit" in "".join(c["source"]))
     cell["source"] = "def submit(text, seconds:\n    return"
-    row = course.judge(json.dumps(broken).encode())
+    row = of(8).judge(json.dumps(broken).encode(), **PATIENT)
     assert row.status == "review" and any("is not Python" in line for line in row.review)
     assert row.questions["on the leaderboard"].points == 0
     assert row.questions["sampling"].points == 1
@@ -188,9 +182,7 @@ def test_a_part_that_never_ends_costs_its_own_points_only(of, lab):
     raw = json.loads(lab.path.read_bytes())
     cell = next(c for c in raw["cells"] if "def train(" in "".join(c["source"]))
     cell["source"] = "def train(*given):\n    while True: pass"
-    course = of(8)
-    grader = Grader(lab, 7, course.grader.program, {"seconds": 8})
-    row = dataclasses.replace(course, grader=grader).judge(json.dumps(raw).encode())
+    row = of(8).judge(json.dumps(raw).encode(), seconds=4)
     points = {name: row.questions[name].points for name in lab.parts}
     assert points["the loop and its checkpoints"] == 0 and points["sampling"] == 1
     assert "endless loop" in row.questions["the loop and its checkpoints"].text
@@ -199,11 +191,10 @@ def test_a_part_that_never_ends_costs_its_own_points_only(of, lab):
 
 @pytest.mark.slow
 def test_the_lab_s_own_project_has_all_points_that_need_no_reader(of, lab):
-    course = patient(of(8))
-    row = course.grade(lab.path.read_bytes())
+    row = of(8).grade(lab.path.read_bytes(), **PATIENT)
     assert {n: row.questions[n].text for n in lab.parts if row.questions[n].points == 0} == {}
     assert sum(row.questions[name].points or 0 for name in lab.parts) == 12
-    empty = course.grade(course.hand_in({}))
+    empty = of(8).grade(of(8).hand_in({}), **PATIENT)
     assert sum(empty.questions[name].points or 0 for name in lab.parts) == 0
 
 

@@ -77,35 +77,35 @@ def handed_in(hand_in, answers, *tried):
     return nbformat.writes(notebook).encode()
 
 
-def test_an_own_experiment_without_end_costs_nothing_and_is_named(grade, hand_in):
+def test_an_own_experiment_without_end_costs_nothing_and_is_named(judge, hand_in):
     """The second loop sets what `scores` uses, so it is needed, until the time is up."""
     loop = "while True:\n    a = torch.randn(3, 3)"
     needed = "for seed in range(10**9):\n    torch.manual_seed(seed)"
     mine = "scores = scores(torch.ones(2, 3), torch.ones(4, 3))"
-    row = grade(handed_in(hand_in, {"scores": SCORES}, loop, mine))
+    row = judge(handed_in(hand_in, {"scores": SCORES}, loop, mine), seconds=2)
     assert row.questions["scores"].points == 2 and row.status == "graded"
     code = SCORES.replace("q @ k.mT", "torch.matmul(q, k.mT)")
-    row = grade(handed_in(hand_in, {"scores": code}, needed))
+    row = judge(handed_in(hand_in, {"scores": code}, needed), seconds=2)
     assert row.questions["scores"].points == 2
     (note,) = [note for note in row.notes if note.startswith("scores")]
     assert "graded without `for seed in range(10 ** 9):` (cell" in note and row.review == []
 
 
-def test_an_endless_function_is_said_to_be_one(grade, hand_in):
-    row = grade(hand_in({"scores": "def scores(q, k):\n    while True: pass"}))
+def test_an_endless_function_is_said_to_be_one(judge, hand_in):
+    row = judge(hand_in({"scores": "def scores(q, k):\n    while True: pass"}), seconds=2)
     assert row.questions["scores"].text == "it takes too long; is there an endless loop?"
 
 
-def test_following_through_has_its_points_and_own_mistakes_do_not(grade, hand_in):
-    right = grade(hand_in({"scores": WRONG, "attend": ATTEND}))
+def test_following_through_has_its_points_and_own_mistakes_do_not(judge, hand_in):
+    right = judge(hand_in({"scores": WRONG, "attend": ATTEND}))
     assert right.questions["scores"].points == 0
     assert right.questions["attend"].points == 4
     assert "with a right version of scores, which it calls" in right.questions["attend"].text
     late = ATTEND.replace("x.masked_fill(~mask, -1e30)", "x").replace(" / a.sum", " + 0 * a.sum")
-    both = grade(hand_in({"scores": WRONG, "attend": late})).questions["attend"]
+    both = judge(hand_in({"scores": WRONG, "attend": late})).questions["attend"]
     assert both.points < 4 and "Tried with a right version of scores" in both.text
     alone = ALONE.replace("** 0.5", "** 1")
-    own = grade(hand_in({"scores": WRONG, "attend": alone})).questions["attend"]
+    own = judge(hand_in({"scores": WRONG, "attend": alone})).questions["attend"]
     assert own.points == 0 and "It calls" not in own.text
 
 
@@ -129,7 +129,7 @@ def test_no_hidden_number_leaves_with_a_message(grade, hand_in):
     assert not [text for text in said.values() if "0." in text or "tensor" in text], said
 
 
-def test_errors_in_grading_say_where_and_a_hint(grade, hand_in):
+def test_errors_in_grading_say_where_and_a_hint(judge, hand_in):
     turned = "def scores(q, k):\n    return q @ k / q.shape[-1] ** 0.5"
     summed = (
         "def softmax(x):\n    e = (x - x.amax(-1, keepdim=True)).exp()\n    return e / e.sum(-1)"
@@ -137,7 +137,7 @@ def test_errors_in_grading_say_where_and_a_hint(grade, hand_in):
     unknown = "def causal_mask(Tq, Tk):\n    return helper(Tq, Tk)"
     nothing = "def reverse(x):\n    x.flip(0)"
     answers = {"scores": turned, "softmax": summed, "causal_mask": unknown, "reverse": nothing}
-    row = grade(hand_in(answers))
+    row = judge(hand_in(answers))
     said = {name: row.questions[name].text for name in answers}
     assert "RuntimeError in scores" in said["scores"]
     assert "must be transposed" in said["scores"]
@@ -146,9 +146,9 @@ def test_errors_in_grading_say_where_and_a_hint(grade, hand_in):
     assert "is a `return` missing?" in said["reverse"]
 
 
-def test_an_answer_by_chance_is_said_to_be_one(grade, hand_in):
+def test_an_answer_by_chance_is_said_to_be_one(judge, hand_in):
     code = "def scores(q, k):\n    return torch.dropout(q @ k.mT / q.shape[-1] ** 0.5, 0.5, True)"
-    answer = grade(hand_in({"scores": code})).questions["scores"]
+    answer = judge(hand_in({"scores": code})).questions["scores"]
     assert answer.mistakes == ["random"] and "is there dropout in it" in answer.text
 
 

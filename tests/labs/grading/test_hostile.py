@@ -109,8 +109,8 @@ FAST_FILES = ["empty", "half", "deep"]
     "name",
     [pytest.param(n, marks=[pytest.mark.slow] * (n not in FAST_FILES)) for n in broken()],
 )
-def test_a_file_that_is_no_notebook_gets_a_row(name, grade):
-    row = grade(broken()[name])
+def test_a_file_that_is_no_notebook_gets_a_row(name, judge):
+    row = judge(broken()[name])
     assert row.status in ("empty", "not a notebook")
     assert row.reason and sum(p or 0 for p in points(row).values()) == 0
 
@@ -171,24 +171,24 @@ FORMS = [stripped, doubled, stub_again, deleted, reversed_, huge, many, magics]
     [pytest.param(f, marks=[pytest.mark.slow] * (f not in (stripped, magics))) for f in FORMS],
     ids=lambda f: f.__name__,
 )
-def test_right_work_in_a_damaged_notebook_keeps_its_points(change, grade, hand_in):
-    assert points(grade(changed(hand_in(RIGHT), change)))["scores"] == 2
+def test_right_work_in_a_damaged_notebook_keeps_its_points(change, judge, hand_in):
+    assert points(judge(changed(hand_in(RIGHT), change)))["scores"] == 2
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
-def test_odd_encodings_are_read(encoding, grade, hand_in):
+def test_odd_encodings_are_read(encoding, judge, hand_in):
     raw = hand_in(RIGHT).decode().encode(encoding)
-    assert points(grade(raw))["scores"] == 2
+    assert points(judge(raw))["scores"] == 2
 
 
-def test_banned_shortcuts_are_flagged_and_not_zeroed(grade, hand_in):
+def test_banned_shortcuts_are_flagged_and_not_zeroed(judge, hand_in):
     code = """
     from torch.nn import functional as anything
     def softmax(x):
         return getattr(anything, "soft" + "max")(x, -1)
     """
-    row = grade(hand_in({"softmax": code, "reverse": "def reverse(x):\n    return x.flip(0)"}))
+    row = judge(hand_in({"softmax": code, "reverse": "def reverse(x):\n    return x.flip(0)"}))
     assert (points(row)["softmax"], points(row)["reverse"]) == (3, 2)
     assert row.status == "review"
     assert row.review[:2] == ["softmax: uses torch's softmax", "softmax: uses getattr; what for?"]
@@ -197,11 +197,11 @@ def test_banned_shortcuts_are_flagged_and_not_zeroed(grade, hand_in):
     assert "does not use `attend`" in row.questions["reverse"].text
 
 
-def test_a_sequence_that_is_turned_round_before_attend_is_flagged(grade, hand_in):
+def test_a_sequence_that_is_turned_round_before_attend_is_flagged(judge, hand_in):
     """Which may turn its queries or keys round."""
     other = {"attend": "def attend(q, k, v):\n    return (q @ k.mT).softmax(-1) @ v, None"}
     code = "def reverse(x):\n    at = 99 * torch.eye(len(x))\n    return attend(at, {}, {})[0]"
-    by_keys = grade(hand_in({"reverse": code.format("at.flip(0)", "x"), **other}))
-    by_hand = grade(hand_in({"reverse": code.format("at", "x.flip(0)"), **other}))
+    by_keys = judge(hand_in({"reverse": code.format("at.flip(0)", "x"), **other}))
+    by_hand = judge(hand_in({"reverse": code.format("at", "x.flip(0)"), **other}))
     assert points(by_keys)["reverse"] == points(by_hand)["reverse"] == 2
     assert by_keys.review == [] and by_hand.review == ["reverse: calls x.flip"]

@@ -12,7 +12,6 @@ from corpora import CORPORA
 
 from attnlabs.check import sentence
 from attnlabs.grading import sandbox
-from attnlabs.grading.grade import Grader
 from attnlabs.grading.replies import Reply
 from attnlabs.lab09 import faults, settings, training, verdict
 from attnlabs.question import copies, drawn
@@ -44,15 +43,13 @@ def right():
 def graded(of):
     """The row of lab 3 with these answers, and cells of the student's own behind them."""
 
-    def row(answers, *tried, before="", limits=None):
+    def row(answers, *tried, before="", **limits):
         course = of(3)
-        if limits:
-            course = dataclasses.replace(course, grader=Grader(course.lab, 7, limits=limits))
         notebook = nbformat.reads(
             course.hand_in(answers, CORPORA[3].BEFORE + "\n" + before).decode(), as_version=4
         )
         notebook.cells += [nbformat.v4.new_code_cell(code) for code in tried]
-        return course.judge(nbformat.writes(notebook).encode())
+        return course.judge(nbformat.writes(notebook).encode(), **limits)
 
     return row
 
@@ -65,7 +62,7 @@ def lost(row):
 
 
 def test_a_function_that_never_ends_costs_its_own_points_only(graded, right):
-    row = graded(right | {"masked_softmax": ENDLESS}, limits={"seconds": 1})
+    row = graded(right | {"masked_softmax": ENDLESS}, seconds=1)
     assert set(lost(row)) == {"masked_softmax"}
     assert "with a right version of masked_softmax" in row.questions["attend"].text
 
