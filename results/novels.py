@@ -5,6 +5,7 @@
     python results/novels.py run --text novels          # minutes on a GPU; resumed run by run
     python results/novels.py counts --text novels
     python results/novels.py store --text novels
+    python results/novels.py ship --text novels         # the weights of `--long`, in four bits
 
 The model is the book's (`attnbook.models.book`: Llama's block with normed queries and keys), its
 4,096 tokens were learned from a quarter of the text, windows have 512 of them, a batch 32 windows.
@@ -35,6 +36,7 @@ import math
 import multiprocessing
 import os
 import random
+import shutil
 import time
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import cache, partial
@@ -44,11 +46,13 @@ from typing import Any
 import numpy as np
 import torch
 from book_corpus import END
+from novels_corpus import AUTHORS
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import Tensor, nn
 
 from attnbook import device
 from attnbook.data import text
+from attnbook.decoder_config import DecoderConfig
 from attnbook.feedforward import swiglu_hidden
 from attnbook.generate.sampling import generate, sample, temperature, top_p
 from attnbook.losses import parameters
@@ -60,6 +64,7 @@ from attnbook.provenance import provenance, write
 from attnbook.quantise import quantised_file
 from attnbook.quantise.rounding import quantised
 from attnbook.scores import Score
+from attnbook.shipped.language import FOLDER, load, widened
 from attnbook.train.loop import train, trapezoid
 from attnbook.train.optimizers import muon_and_adamw
 from attnbook.transformer import LanguageModel, initialise
@@ -381,9 +386,70 @@ def store(options: argparse.Namespace) -> None:
     write(STORE, found)
 
 
+def ship(options: argparse.Namespace) -> None:
+    """Round the weights of `--long` to four bits, and write them with their card and tokenizer."""
+    runs = [json.loads(path.read_text()) for path in options.out.glob("*.json")]
+    run = next(run for run in runs if run["config"]["tokens"] == LONG)
+    model = build(run["config"])
+    few = quantised_file.load(model, options.out / "long.safetensors")
+    model = build(run["config"])
+    model.load_state_dict(widened(few))
+    folder = FOLDER / "book-stories"
+    folder.mkdir(parents=True, exist_ok=True)
+    quantised_file.save(quantised(model, bits=4, group=64), folder / "weights.safetensors")
+    shutil.copy(options.text / "tokenizer.json", folder / "tokenizer.json")
+    kept = json.loads((options.text / "card.json").read_text())
+    attention = model.body.blocks[0].attention.sublayer
+    sizes = DecoderConfig(
+        V, BASE["width"], BASE["depth"], attention.heads, attention.kv_heads,
+        swiglu_hidden(BASE["width"]),
+    )  # fmt: skip
+    card: dict[str, Any] = {
+        "name": "book-stories",
+        "what": "A language model of children's and adventure books in English",
+        "sizes": vars(sizes),
+        "context": T,
+        "parameters": run["parameters"],
+        "licence": "weights: MIT, as the book. Books: Project Gutenberg's, in the public domain",
+        "data": {
+            "held_out": f"{len(kept['files']['held-out']['books'])} whole books",
+            "source": kept["source"],
+            "authors": AUTHORS,
+            "files": {
+                name: {key: each[key] for key in ("bytes", "sha256")}
+                for name, each in kept["files"].items()
+            },
+        },
+        "recipe": {
+            "optimizer": "Muon for hidden matrices, AdamW for the rest; bfloat16, one H200",
+            "rate": run["config"]["lr"],
+            "schedule": "up for a twentieth, stays, to 0 over the last two fifths",
+            "windows": T,
+            "batch": B,
+            "tokens_seen": LONG,
+            "seed": 0,
+        },
+        "bits_per_byte_before_rounding": round(run["nats_per_token"] * bits_per_byte(options), 4),
+        "command": "python results/novels.py run, then ship",
+        "provenance": run["provenance"] | {"commit": options.declared or "see novels.json"},
+    }
+    write(folder / "card.json", card)
+    shipped = load("book-stories")
+    unseen = (options.text / "held-out.txt").read_text()
+    passage = unseen[100_000:104_000]
+    card["nats_per_byte"] = {"stories": round(shipped.nats_per_byte(unseen[:400_000]), 4)}
+    card["check"] = {
+        "passage": passage,
+        "nats_per_byte": round(shipped.nats_per_byte(passage), 4),
+    }
+    card["samples"] = {start: shipped.write(start, 120, seed=0) for start in PROMPTS}
+    write(folder / "card.json", card)
+    print(card["nats_per_byte"], card["check"]["nats_per_byte"])
+
+
 def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=["prepare", "run", "counts", "store"])
+    parser.add_argument("what", choices=["prepare", "run", "counts", "store", "ship"])
     parser.add_argument(
         "--text", type=Path, default=Path("novels"), help="novels_corpus.py's --out"
     )
@@ -403,4 +469,6 @@ def arguments() -> argparse.ArgumentParser:
 if __name__ == "__main__":
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "2")
     asked = arguments().parse_args()
-    {"prepare": prepare, "run": run, "counts": counts, "store": store}[asked.what](asked)
+    for do in (prepare, run, counts, store, ship):
+        if do.__name__ == asked.what:
+            do(asked)

@@ -4,9 +4,10 @@
     lm = load("book-lm")
     print(lm.write("ROMEO:", 60))
 
-Each is a folder in the package: `weights.safetensors` (whole numbers of eight bits, a scale for
-each row), `tokenizer.json`, and `card.json`, which says what it was trained on, how, and how good
-it is.
+`book-lm` has read plays and documentation, `book-stories`, four times as large, children's books.
+Each is a folder in the package: `weights.safetensors` (whole numbers of eight or four bits, with
+their scales), `tokenizer.json`, and `card.json`, which says what it was trained on, how, and how
+good it is.
 """
 
 import json
@@ -108,8 +109,8 @@ def load(name: str | Path = "book-lm", few_bits: bool = False) -> BookModel:
     """A model of the book with its shipped weights, in evaluation mode; or one of your own, by the
     folder that `attnbook train lm` wrote.
 
-    Weights are dequantised from int8 to float32; with `few_bits` they stay int8, a quarter of the
-    memory, for inference only (`attnbook.quantise.rounding`). Raises ValueError for what is neither
+    Weights are dequantised to float32; with `few_bits` they stay in their four or eight bits, for
+    inference only (`attnbook.quantise.rounding`). Raises ValueError for what is neither
     one of `names()` nor such a folder.
     """
     folder = FOLDER / name if name in names() else Path(name)
