@@ -1,5 +1,6 @@
 """What all tests share: one thread, no display, the same examples in every run."""
 
+import gc
 import importlib.util
 import os
 import shutil
@@ -17,6 +18,7 @@ os.environ.setdefault("MPLBACKEND", "agg")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile("book", deadline=None, derandomize=True)
 settings.load_profile("book")
+gc.set_threshold(50_000, 20, 20)  # of all that a worker has imported little is garbage
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +33,12 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "chromium" in getattr(item, "fixturenames", ()):
             item.add_marker("browser")
+
+
+def pytest_collection_finish():
+    """What is there by now stays, and need not be looked through again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

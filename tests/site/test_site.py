@@ -4,7 +4,6 @@ import ast
 import json
 import re
 import statistics
-from copy import copy
 from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -24,10 +23,17 @@ FETCHED = {"stylesheet", "preload", "icon", "shortcut", "preconnect", "dns-prefe
 pytestmark = built
 
 
+def by(name, pages):
+    """A case for each page; one worker has all of a page's and parses it once."""
+    marked = [pytest.param(page, marks=pytest.mark.xdist_group(page), id=page) for page in pages]
+    return pytest.mark.parametrize(name, marked)
+
+
 @cache
 def targets(file):
-    page = file.relative_to(SITE).with_suffix("").as_posix()
-    return {tag["id"] for tag in read(page).select("[id]")}
+    """All ids of a page, which every other asks for: without parsing it."""
+    text = re.sub(r"<script\b.*?</script>", "", file.read_text("utf-8"), flags=re.DOTALL)
+    return set(re.findall(r'<[^<>]*\sid="([^"]+)"', text))
 
 
 def article(page):
@@ -41,7 +47,7 @@ def loaded(soup):
     yield from (tag["href"] for tag in soup.find_all("link") if FETCHED & set(tag.get("rel", [])))
 
 
-@pytest.mark.parametrize("page", PAGES)
+@by("page", PAGES)
 def test_what_a_page_loads_lies_beside_it(page):
     for address in loaded(read(page)):
         parts = urlsplit(address)
@@ -50,7 +56,7 @@ def test_what_a_page_loads_lies_beside_it(page):
         assert file.exists(), f"{page} loads {address}, which is not there"
 
 
-@pytest.mark.parametrize("page", PAGES)
+@by("page", PAGES)
 def test_a_link_into_the_site_leads_somewhere(page):
     for link in read(page).select("a[href]"):
         parts = urlsplit(link["href"])
@@ -63,7 +69,7 @@ def test_a_link_into_the_site_leads_somewhere(page):
             assert unquote(parts.fragment) in targets(file), f"{page}: {link['href']}"
 
 
-@pytest.mark.parametrize("page", FILES)
+@by("page", FILES)
 def test_every_image_says_in_words_what_it_shows(page):
     for image in article(page).find_all("img"):
         words, door = image.get("alt", ""), image.find_parent("a")
@@ -72,23 +78,23 @@ def test_every_image_says_in_words_what_it_shows(page):
         assert " " in words.strip(), f"{page}: {image['src']} has the alt text {words!r}"
 
 
-@pytest.mark.parametrize("page", FILES)
+@by("page", FILES)
 def test_nothing_of_the_markup_shows_through(page):
-    text = copy(article(page))
-    for part in text.select("pre, code, .math"):
-        part.decompose()
-    marks = re.findall(r"\{[a-z:-]+\}`|:::|\$\$|\]\(|\bTODO\b", text.get_text())
+    apart = set(map(id, article(page).select("pre, code, .math")))
+    strings = article(page).strings
+    text = "".join(s for s in strings if not any(id(above) in apart for above in s.parents))
+    marks = re.findall(r"\{[a-z:-]+\}`|:::|\$\$|\]\(|\bTODO\b", text)
     assert not marks, f"{page} shows {marks}"
 
 
-@pytest.mark.parametrize("page", FILES)
+@by("page", FILES)
 def test_no_page_needs_a_widget_runtime_or_a_server(page):
     scripts = " ".join(map(str, read(page).find_all("script")))
     for name in ("widget-state", "widget-view", "html-manager", "require", "THEBE_JS_URL"):
         assert name not in scripts, f"{page} carries {name}"
 
 
-@pytest.mark.parametrize("notebook", CHAPTERS + LABS)
+@by("notebook", CHAPTERS + LABS)
 def test_colab_opens_the_notebook_of_the_repository_in_the_configuration(notebook):
     repository = CONFIG["repository"]["url"].removeprefix("https://github.com/")
     address = (
@@ -123,7 +129,7 @@ def test_the_site_has_every_lab_as_students_get_it_and_no_source():
         assert ("Write your answer here" in article(lab).get_text()) == bool(written(lab))
 
 
-@pytest.mark.parametrize("chapter", MAIN)
+@by("chapter", MAIN)
 def test_a_chapter_has_numbered_equations_captioned_figures_and_folded_solutions(chapter):
     body = article(chapter)
     assert re.match(r"\d+\. ", body.h1.get_text())
@@ -138,7 +144,7 @@ def test_a_chapter_has_numbered_equations_captioned_figures_and_folded_solutions
     assert all(fold.name == "details" and not fold.has_attr("open") for fold in solutions)
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS)
+@by("chapter", CHAPTERS)
 def test_the_cell_that_installs_is_not_shown(chapter):
     assert "%pip" not in article(chapter).get_text()
 
@@ -156,7 +162,7 @@ def shown(chapter):
             )
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS)
+@by("chapter", CHAPTERS)
 def test_each_shown_name_is_a_link_to_its_entry_in_the_reference(chapter):
     """That the entry is there is checked with all other links."""
     links = article(chapter).select(".cell_output p > strong > a.reference[href]")
