@@ -23,8 +23,8 @@ document.addEventListener("DOMContentLoaded", () => {
     else localStorage.removeItem("code");
   });
 
-  // On a phone long lines of code are wrapped: what goes on hangs further right than what it goes on from.
-  if (matchMedia("(max-width: 600px)").matches) all(".bd-article div.highlight pre").forEach((pre) => {
+  // Long lines of code are wrapped: what goes on hangs further right than what it goes on from.
+  all(".bd-article div.highlight pre").filter((pre) => /.{40}/.test(pre.textContent)).forEach((pre) => {
     pre.innerHTML = pre.innerHTML.trimEnd().split("\n").map((line) => {
       const deep = line.replace(/<[^>]*>/g, "").match(/^ */)[0].length;
       return `<span class="line" style="--deep: ${deep + 2}ch">${line}\n</span>`;

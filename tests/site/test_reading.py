@@ -139,17 +139,41 @@ def test_the_landing_page_is_light(visit, site):
         nothing_jumps(page)
 
 
+CUT = """() => {
+    document.querySelectorAll('details').forEach((fold) => { fold.open = true })
+    return [...document.querySelectorAll('article pre')].filter(
+        (n) => n.checkVisibility() && n.scrollWidth > n.clientWidth + 1).map((n) => n.innerText)
+}"""
+
+
 @pytest.mark.parametrize("name", MAIN)
 def test_on_a_phone_the_picture_is_whole_and_no_code_is_cut(visit, name):
-    wide = """() => [...document.querySelectorAll('article .cell_input pre')].filter(
-        (n) => n.checkVisibility() && n.scrollWidth > n.clientWidth + 1).map((n) => n.innerText)"""
     with visit(f"{name}.html", width=390, height=844) as page:
         image = page.locator(PICTURE).first.bounding_box()
         assert image["width"] <= 390
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         assert page.evaluate(BENT) == []
-        page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true })")
-        assert page.evaluate(wide) == []
+        assert page.evaluate(CUT) == []
+
+
+@pytest.mark.parametrize("name", MAIN)
+def test_in_a_narrow_window_no_code_is_cut(visit, name):
+    with visit(f"{name}.html", width=1200, height=800) as page:
+        assert page.evaluate(CUT) == []
+        page.set_viewport_size({"width": 1366, "height": 800})
+        assert page.evaluate(CUT) == []
+
+
+def test_a_printed_page_has_its_title_and_no_frame_that_stays_empty(visit):
+    """No flexible box is cut between lines: an empty frame would end the page."""
+    flexible = """() => [...document.querySelectorAll(
+        '.cell_input, .output, [class*="highlight-"]')].filter(
+        (each) => getComputedStyle(each).display === 'flex').length"""
+    with visit(f"{MAIN[2]}.html") as page:
+        assert page.evaluate(flexible) > 0
+        page.emulate_media(media="print")
+        assert page.locator("article h1").first.is_visible()
+        assert page.evaluate(flexible) == 0
 
 
 def test_in_the_dark_a_table_of_results_stands_on_the_page_itself(visit):
