@@ -82,6 +82,9 @@ window.attnPresent = () => {
     at(".present-notes").textContent = slide.notes.map((note) => note.textContent.trim()).join("\n");
     at('[data-act="notes"]').hidden = !slides.some((each) => each.notes.length);
     fit(slide.node);
+    setTimeout(() => { // an explorable draws once it is seen
+      if (slides[now] === slide && [slide.node, ...slide.node.querySelectorAll("*")].some(live)) fit(slide.node);
+    }, 200);
     scrollTo(0, 0);
     if (remember) { // on a disk the address may not be changed this way
       try { history.replaceState(null, "", arrived.startsWith(`#${name(slide)}=`) ? arrived : `#${name(slide)}`); } catch { /* then it stays */ }
