@@ -76,8 +76,14 @@ STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "novels.json"
 V, T, B = 4096, 512, 32
 SPECIALS = ["<|pad|>", END, "<|user|>", "<|book|>"]
 SIZES = ((64, 2), (96, 3), (128, 4), (192, 4), (256, 6), (384, 6), (512, 8))  # width, depth
-BASE = {"width": 384, "depth": 6, "kv_heads": 6, "window": None, "optimizer": "muon"}
-PARTS = {
+BASE: dict[str, Any] = {
+    "width": 384,
+    "depth": 6,
+    "kv_heads": 6,
+    "window": None,
+    "optimizer": "muon",
+}
+PARTS: dict[str, dict[str, Any]] = {
     "base": {},
     "AdamW": {"optimizer": "adamw"},
     "grouped keys": {"kv_heads": 2},
@@ -190,7 +196,9 @@ def measure(config: dict[str, Any], checkpoint: Path, folder: str, keep: str = "
     return found
 
 
-def held_out_loss(model: nn.Module, held_out: tuple[Tensor, Tensor], here: device.Here, loss: Any):
+def held_out_loss(
+    model: nn.Module, held_out: tuple[Tensor, Tensor], here: device.Here, loss: Any
+) -> float:
     """Mean nats for a token of the held-out books, in windows that know nothing of each other."""
     whole = len(held_out[0]) // B * B  # one shape only: nothing is compiled twice
     total = torch.zeros((), device=here.device, dtype=torch.float64)
@@ -399,11 +407,8 @@ def ship(options: argparse.Namespace) -> None:
     quantised_file.save(quantised(model, bits=4, group=64), folder / "weights.safetensors")
     shutil.copy(options.text / "tokenizer.json", folder / "tokenizer.json")
     kept = json.loads((options.text / "card.json").read_text())
-    attention = model.body.blocks[0].attention.sublayer
-    sizes = DecoderConfig(
-        V, BASE["width"], BASE["depth"], attention.heads, attention.kv_heads,
-        swiglu_hidden(BASE["width"]),
-    )  # fmt: skip
+    width = BASE["width"]
+    sizes = DecoderConfig(V, width, BASE["depth"], width // 64, width // 64, swiglu_hidden(width))
     card: dict[str, Any] = {
         "name": "book-stories",
         "what": "A language model of children's and adventure books in English",
@@ -431,7 +436,8 @@ def ship(options: argparse.Namespace) -> None:
         },
         "bits_per_byte_before_rounding": round(run["nats_per_token"] * bits_per_byte(options), 4),
         "command": "python results/novels.py run, then ship",
-        "provenance": run["provenance"] | {"commit": options.declared or "see novels.json"},
+        "provenance": run["provenance"]
+        | {"command": "python results/novels.py run --text novels", "commit": options.declared},
     }
     write(folder / "card.json", card)
     shipped = load("book-stories")

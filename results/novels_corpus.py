@@ -82,14 +82,15 @@ def main() -> None:
         if sum(map(len, kept)) > 5000:
             texts[part].append("\n".join(kept))
             titles[part].append(name)
-    card = {"source": f"https://github.com/{BOOKS[0]}, commit {BOOKS[1]}", "files": {}}
+    files: dict[str, dict[str, object]] = {}
     for part, found in texts.items():
         text = f"\n{END}\n".join(found)
         (options.out / f"{part}.txt").write_text(text, encoding="utf-8")
         data = text.encode()
         digest = hashlib.sha256(data).hexdigest()
-        card["files"][part] = {"bytes": len(data), "sha256": digest, "books": titles[part]}
+        files[part] = {"bytes": len(data), "sha256": digest, "books": titles[part]}
         print(f"{part}: {len(found)} books, {len(data):,} bytes")
+    card = {"source": f"https://github.com/{BOOKS[0]}, commit {BOOKS[1]}", "files": files}
     (options.out / "card.json").write_text(json.dumps(card, indent=1, ensure_ascii=False))
 
 

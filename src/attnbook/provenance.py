@@ -37,14 +37,20 @@ def git(*words: str) -> str:
     return answer.stdout.strip()
 
 
+def without_place(word: str) -> str:
+    """A word of a command; of an absolute path, which no other machine has, its last part."""
+    return Path(word).name if word.startswith("/") else word
+
+
 def provenance(here: Here, *packages: str) -> dict[str, Any]:
     """Command, date (UTC), commit, device, threads, versions of Python, torch and `packages`.
 
-    A commit that ends in "-dirty" had changes that were not committed.
+    A commit that ends in "-dirty" had changes that were not committed. Of absolute paths the
+    command has the last part only.
     """
     script = os.path.relpath(sys.argv[0], git("rev-parse", "--show-toplevel") or Path.cwd())
     return {
-        "command": shlex.join(["python", script, *sys.argv[1:]]),
+        "command": shlex.join(["python", script, *map(without_place, sys.argv[1:])]),
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="minutes"),
         "commit": git("describe", "--always", "--dirty") or "not in a git checkout",
         "device": str(here),

@@ -18,7 +18,7 @@ def script(tmp_path, monkeypatch):
     path = tmp_path / "results" / "run.py"
     path.parent.mkdir()
     path.write_text("")
-    monkeypatch.setattr(sys, "argv", [str(path), "--text", "two words"])
+    monkeypatch.setattr(sys, "argv", [str(path), "--text", "two words", "--out", "/a/place/here"])
     name = ["-c", "user.name=a", "-c", "user.email=a@b"]
     for words in (["init", "-q"], ["add", "-A"], [*name, "commit", "-qm", "first"]):
         subprocess.run(["git", *words], cwd=tmp_path, check=True)
@@ -27,7 +27,7 @@ def script(tmp_path, monkeypatch):
 
 def test_the_command_can_be_given_again_from_the_top_of_the_checkout(script):
     found = provenance.provenance(HERE)
-    assert found["command"] == "python results/run.py --text 'two words'"
+    assert found["command"] == "python results/run.py --text 'two words' --out here"
     assert found["device"] == str(HERE) and found["versions"] == {"torch": torch.__version__}
 
 
