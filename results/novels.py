@@ -47,7 +47,7 @@ import numpy as np
 import torch
 from book_corpus import END
 from novels_corpus import AUTHORS
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from attnbook import device
@@ -65,6 +65,7 @@ from attnbook.quantise import quantised_file
 from attnbook.quantise.rounding import quantised
 from attnbook.scores import Score
 from attnbook.shipped.language import FOLDER, load, widened
+from attnbook.train.cli.corpus import byte_pairs
 from attnbook.train.loop import train, trapezoid
 from attnbook.train.optimizers import muon_and_adamw
 from attnbook.transformer import LanguageModel, initialise
@@ -74,7 +75,6 @@ from bookkit.results.statistics import difference, interval
 
 STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "novels.json"
 V, T, B = 4096, 512, 32
-SPECIALS = ["<|pad|>", END, "<|user|>", "<|book|>"]
 SIZES = ((64, 2), (96, 3), (128, 4), (192, 4), (256, 6), (384, 6), (512, 8))  # width, depth
 BASE: dict[str, Any] = {
     "width": 384,
@@ -295,16 +295,7 @@ def prepare(options: argparse.Namespace) -> None:
     """Learn the tokens from a quarter of the books, and store both texts in them."""
     parts = {n: (options.text / f"{n}.txt").read_text().split(f"\n{END}\n") for n in FILES}
     random.Random(0).shuffle(parts["train"])
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=V,
-        special_tokens=SPECIALS,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(iter(parts["train"][: len(parts["train"]) // 4]), trainer)
+    tokenizer = byte_pairs(parts["train"][: len(parts["train"]) // 4], V)
     tokenizer.save(str(options.text / "tokenizer.json"))
     end = tokenizer.token_to_id(END)
     for name, books in parts.items():
