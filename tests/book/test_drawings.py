@@ -64,14 +64,29 @@ from bookkit.drawings.walk import lstm_walk
 from bookkit.explore import element
 from bookkit.results.stored_run import stored_run
 
-DRAWINGS = {name: make() for name, make in gallery.GALLERY.items()}
-LAYOUTS = {
-    f"{name}-{look}": svg
-    for name, drawing in DRAWINGS.items()
-    for look, svg in drawing.layouts.items()
-}
-each_drawing = pytest.mark.parametrize("name", DRAWINGS)
-each_layout = pytest.mark.parametrize("svg", LAYOUTS.values(), ids=LAYOUTS)
+class OnDemand(dict[str, Drawing]):
+    """Each drawing by its name, made when it is first asked for."""
+
+    def __missing__(self, name: str) -> Drawing:
+        self[name] = gallery.GALLERY[name]()
+        return self[name]
+
+
+DRAWINGS = OnDemand()
+
+
+def whole() -> dict[str, Drawing]:
+    return {name: DRAWINGS[name] for name in gallery.GALLERY}
+
+
+each_drawing = pytest.mark.parametrize("name", gallery.GALLERY)
+
+
+@pytest.fixture(params=[f"{name}-{look}" for name in gallery.GALLERY for look in ("wide", "tall")])
+def svg(request):
+    """Each drawing in each of its two layouts."""
+    name, look = request.param.rsplit("-", 1)
+    return DRAWINGS[name].layouts[look]
 
 
 # -- one: the same everywhere -------------------------------------------------------------------
@@ -737,7 +752,6 @@ def style_faults(svg):
     return faults + [f"nothing is called {name}" for name in sorted(asked - parts)]
 
 
-@each_layout
 def test_looks_come_from_the_style_sheet_alone_and_every_name_exists(svg):
     assert style_faults(svg) == []
 
@@ -843,7 +857,7 @@ def show(chromium, content, width, **settings):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1200, 390])
 def test_nothing_overlaps_is_crossed_leaves_the_sheet_or_is_too_small(chromium, width, theme):
-    with show(chromium, page(DRAWINGS, theme), width) as sheet:
+    with show(chromium, page(whole(), theme), width) as sheet:
         assert sheet.evaluate(FAULTS) == []
         sheet.add_style_tag(content="svg text { letter-spacing: .2px }")  # as in a wider font
         assert sheet.evaluate(FAULTS) == []
@@ -923,7 +937,7 @@ def test_arrow_keys_lead_from_number_to_number_and_escape_lets_go(chromium):
 
 
 def test_without_script_a_drawing_is_complete_and_promises_nothing(chromium):
-    with show(chromium, page(DRAWINGS), 1200, java_script_enabled=False) as sheet:
+    with show(chromium, page(whole()), 1200, java_script_enabled=False) as sheet:
         assert not any(hint.is_visible() for hint in sheet.locator(".hint").all())
         assert all(rest.is_visible() for rest in sheet.locator(".wide .rest").all())
         assert sheet.locator(".wide .rest").count() > 0
@@ -944,7 +958,7 @@ def test_steps_come_one_by_one_while_somebody_looks_and_are_there_otherwise(chro
 
 
 def test_print_takes_the_wide_layout_in_light(chromium):
-    with show(chromium, page(DRAWINGS, "dark"), 390) as sheet:
+    with show(chromium, page(whole(), "dark"), 390) as sheet:
         sheet.emulate_media(media="print")
         assert sheet.locator(".wide").first.is_visible()
         assert not sheet.locator(".tall").first.is_visible()
@@ -956,7 +970,7 @@ def test_print_takes_the_wide_layout_in_light(chromium):
 def test_a_screen_reader_finds_nothing_to_complain_about(chromium):
     """Contrast is measured above, by role."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    with show(chromium, page(DRAWINGS), 1200) as sheet:
+    with show(chromium, page(whole()), 1200) as sheet:
         options = {
             "runOnly": ["wcag2a", "wcag2aa"],
             "rules": {"color-contrast": {"enabled": False}},
@@ -1027,7 +1041,6 @@ def test_every_drawing_of_a_chapter_has_its_finding_below_it(root):
 # -- seven: weight and names --------------------------------------------------------------------
 
 
-@each_layout
 def test_a_layout_is_light(svg):
     """Raw as it stands in a notebook, and compressed as a server sends it."""
     text = svg.encode()
@@ -1045,8 +1058,8 @@ def identities(html):
 
 
 def test_two_drawings_on_a_page_do_not_meet():
-    names = identities("".join(drawing.html() for drawing in DRAWINGS.values()))
-    assert len(names) == len(set(names)) >= len(DRAWINGS)
+    names = identities("".join(drawing.html() for drawing in whole().values()))
+    assert len(names) == len(set(names)) >= len(gallery.GALLERY)
     one = DRAWINGS["attention_matrices"]
     assert identities(one.html()) != identities(DRAWINGS["transformer_2017"].html())
 
