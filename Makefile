@@ -19,7 +19,7 @@ CHAPTERS := $(foreach n,0 1,$(filter-out $(wildcard book/*-deeper-*),$(wildcard 
 RUN := .venv/bin/python
 BUILD := .venv/bin/jupyter-book build . -W -n --keep-going
 PYTEST = $(RUN) -m pytest --durations=15 --durations-min=5
-NBVAL = $(RUN) -m pytest --nbval --nbval-current-env --nbval-sanitize-with tools/nbval.cfg \
+NBVAL = $(RUN) tools/kernels.py $(RUN) -m pytest --nbval --nbval-kernel-name forked --nbval-sanitize-with tools/nbval.cfg \
          --nbval-cell-timeout=600 --timeout=1800 \
          --dist loadscope $(NOTEBOOK)
 QUICK = not slow and not weekly$(if $(SLOW),, and not browser)
