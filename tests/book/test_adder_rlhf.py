@@ -17,6 +17,7 @@ def start():
     return adder.beginner(0, level=0.02)
 
 
+@pytest.mark.slow
 def test_the_first_update_is_the_policy_gradient(start):
     both = adder.ActorCritic(copy.deepcopy(start))
     pairs, dice = adder.KNOWN[:16], torch.Generator().manual_seed(0)
@@ -30,6 +31,7 @@ def test_the_first_update_is_the_policy_gradient(start):
         assert_close(a, b, rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_ppo_makes_usual_what_is_rewarded(start):
     model = copy.deepcopy(start)
     adder.ppo(model, lambda _, texts: (texts[:, -1] == BANG).float(), 6, 3e-3, 0, updates=3, B=64)
@@ -38,6 +40,7 @@ def test_ppo_makes_usual_what_is_rewarded(start):
     assert (before == BANG).float().mean() < 0.7 and (after == BANG).float().mean() > 0.9
 
 
+@pytest.mark.slow
 def test_a_reward_model_learns_a_taste_from_pairs(start):
     dice = torch.Generator().manual_seed(0)
     rows = adder.demonstrated(adder.KNOWN[:600], dice)
