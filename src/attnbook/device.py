@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
+from torch import nn
 
 Setting = TypeVar("Setting")
 
@@ -58,6 +59,12 @@ def choose(seed: int = 0) -> Here:
     here = Here(torch.device(name), torch.bfloat16 if real else torch.float32, budget)
     print(here)
     return here
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Where the weights of a model lie; the CPU for one that has none."""
+    weight = next(model.parameters(), None)
+    return torch.device("cpu") if weight is None else weight.device
 
 
 def choice(variable: str, there: Sequence[str], default: str) -> str:

@@ -100,3 +100,8 @@ def test_autocast_changes_matrix_products_only_where_bfloat16_is_real():
         assert (ones @ ones).dtype == torch.bfloat16
     with device.Here(torch.device("cpu"), torch.float32, "cpu").autocast():
         assert (ones @ ones).dtype == torch.float32
+
+
+def test_the_device_of_a_model_is_its_weights_and_a_cpus_without_any():
+    assert device.device_of(torch.nn.Linear(2, 2, device="meta")) == torch.device("meta")
+    assert device.device_of(torch.nn.ReLU()) == torch.device("cpu")

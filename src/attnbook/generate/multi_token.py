@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnbook.cache import DecodingState, KVCache
+from attnbook.device import device_of
 from attnbook.generate.speculative import Chances, Drafted, certain, common, nothing
 from attnbook.losses import token_loss
 from attnbook.masks import causal
@@ -110,7 +111,7 @@ class MultiTokenDraft:
         self, tokens: Int[Tensor, " T"], K: int, generator: torch.Generator | None = None
     ) -> Drafted:
         model = self.model.model
-        rows = tokens[None].to(next(model.parameters()).device)
+        rows = tokens[None].to(device_of(model))
         if K < 1 or len(tokens) < 2:
             return tokens[:0], model.lm_head(model.embed(rows[:, :0]))[0].cpu()
         hidden = model.body(model.embed(rows[:, :-1]), mask=causal)

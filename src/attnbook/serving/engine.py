@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from attnbook.device import device_of
 from attnbook.serving.paged import PagedCache
 from attnbook.serving.pages import NoPage, Pages, Table
 
@@ -123,8 +124,7 @@ class Engine:
         """Read `count` tokens of each; then write one, if asked."""
         starts = [r.table.length for r in requests]
         new = [r.tokens[at : at + count] for r, at in zip(requests, starts, strict=True)]
-        where = next(self.model.parameters()).device
-        tokens = torch.tensor(new, device=where)
+        tokens = torch.tensor(new, device=device_of(self.model))
         logits = self.cache.read(self.model, [r.table for r in requests], tokens)
         for row, request in enumerate(requests):
             self.pages.wrote(request.table, request.tokens[: starts[row] + count])

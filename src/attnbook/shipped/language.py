@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnbook.decoder_config import DecoderConfig
+from attnbook.device import device_of
 from attnbook.generate.sampling import generate, sample, top_p
 from attnbook.generate.sampling import temperature as divide
 from attnbook.models.book import book_lm
@@ -64,7 +65,7 @@ class BookModel:
             raise ValueError("the start is empty; the model needs at least one token to go on from")
         generator = torch.Generator().manual_seed(seed)
         sampler = sample(divide(temperature), top_p(0.95), generator=generator)
-        device = next(self.model.parameters()).device
+        device = device_of(self.model)
         return self.decode(generate(self.model, tokens.to(device), max_new_tokens, sampler))
 
     def nats_per_byte(self, text: str) -> float:
@@ -89,7 +90,7 @@ def nats_per_byte(model: nn.Module, tokenizer: Tokenizer, text: str, T: int = 25
     if windows < 1:
         raise ValueError(f"{len(tokens)} tokens are too few for a window of {T} and its next one")
     inputs, targets = (tokens[i : i + windows * T].view(-1, T) for i in (0, 1))
-    place, nats = next(model.parameters()).device, 0.0
+    place, nats = device_of(model), 0.0
     for x, y in zip(inputs.split(16), targets.split(16), strict=True):
         logits = model(x.to(place)).float()
         nats += F.cross_entropy(logits.flatten(0, 1), y.flatten().to(place), reduction="sum").item()

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from attnbook.attention import AdditiveScores
 from attnbook.data import pairs, translations
 from attnbook.data.vocabulary import BEGIN, END, SPECIALS, Vocabulary
+from attnbook.device import device_of
 from attnbook.generate.sampling import start_translation
 from attnbook.generate.search import beam_search, greedy_search
 from attnbook.inside.watch import watch
@@ -146,15 +147,10 @@ class BookTranslator:
             raise ValueError(f"there is no word to translate in {text!r}")
         return found
 
-    @property
-    def device(self) -> torch.device:
-        """Where the model lies."""
-        return next(self.model.parameters()).device
-
     def read(self, texts: Sequence[str]) -> tuple[Int[Tensor, "B Tk"], Bool[Tensor, "B Tk"]]:
         """German sentences as numbers side by side, and where there are some."""
         cut = [(self.cut(text), [SPECIALS[END]]) for text in texts]
-        return pairs.batch(cut, self.pieces, self.pieces).to(self.device)[:2]
+        return pairs.batch(cut, self.pieces, self.pieces).to(device_of(self.model))[:2]
 
     @torch.no_grad()
     def write(self, texts: Sequence[str], beams: int = 4) -> list[list[str]]:
@@ -197,7 +193,9 @@ class BookTranslator:
         attention one. The last piece written is the sentence's end. `written` are other pieces.
         """
         written = [*(written or self.write([text], beams)[0])]
-        batch = pairs.batch([(self.cut(text), written)], self.pieces, self.pieces).to(self.device)
+        batch = pairs.batch([(self.cut(text), written)], self.pieces, self.pieces).to(
+            device_of(self.model)
+        )
         if isinstance(self.model, Seq2Seq):
             found = self.model(*batch[:3])[1]
             if found is None:
@@ -214,7 +212,7 @@ class BookTranslator:
         cut = [(self.cut(german), self.cut(english, "en")) for german, english in texts]
         total, count = 0.0, 0
         for batch in pairs.batches_in_order(cut, self.pieces, self.pieces, B):
-            batch = batch.to(self.device)
+            batch = batch.to(device_of(self.model))
             logits = self.model(*batch[:3])
             logits = logits[0] if isinstance(logits, tuple) else logits
             tokens = int(batch.target_mask.sum())

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from attnbook.attention import MultiHeadAttention
 from attnbook.block import Block, PreNorm, Stack
+from attnbook.device import device_of
 from attnbook.feedforward import MLP
 from attnbook.norms import LayerNorm, QKNorm
 from attnbook.positions import Learned
@@ -50,7 +51,7 @@ class BookVit:
     ) -> Float[Tensor, "B 3 32 32"]:
         """What the model reads, where it lies: pixels from 0 to 255 with the training set's mean
         and deviation."""
-        pixels = pixels.to(next(self.model.parameters()).device)
+        pixels = pixels.to(device_of(self.model))
         mean, std = (pixels.new_tensor(self.card[name], dtype=torch.float32) for name in MOMENTS)
         return (pixels - mean[:, None, None]) / std[:, None, None]
 

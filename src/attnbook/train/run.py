@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from attnbook.checks import check_int, check_positive
+from attnbook.device import device_of
 from attnbook.train.checkpoint import (
     Checkpoint,
     FileCheckpoint,
@@ -198,7 +199,7 @@ class Run:
         check_parts(model, optimizer)
         self.model, self.optimizer, self.plan, self.callbacks = model, optimizer, plan, callbacks
         self.seed = int(plan.seed)
-        self.device = next(model.parameters()).device
+        self.device = device_of(model)
         self.strategy = strategy or SingleProcess(self.device)
         self.rates = [float(group["lr"]) for group in optimizer.param_groups]
         self.generator = torch.Generator().manual_seed(self.seed)

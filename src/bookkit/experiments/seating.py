@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from attnbook.attention import Attention, MultiHeadAttention, Projection
 from attnbook.data.seats import DRINKS, C, tables, wanted
+from attnbook.device import device_of
 from attnbook.inside.watch import watch
 from attnbook.losses import token_loss
 from attnbook.train.loop import cosine, train
@@ -65,7 +66,7 @@ def fit(
 
     The last entry is that of the trained model, on 300 tables it has not seen.
     """
-    device = next(model.parameters()).device
+    device = device_of(model)
     x, answers = (part.to(device) for part in unseen())
     history = train(
         model,

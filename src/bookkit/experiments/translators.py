@@ -10,6 +10,7 @@ from torch.nn.functional import pad
 
 from attnbook.data.pairs import Batch, Pairs, batches_in_order
 from attnbook.data.vocabulary import BEGIN, END, Pair
+from attnbook.device import device_of
 from attnbook.losses import token_loss
 from attnbook.recurrent import BothWays, GRUCell, Layer, Stack
 from attnbook.seq2seq import Decoder, Encoder, ProjectedStart, Seq2Seq
@@ -56,13 +57,8 @@ def right(model: Any, batch: Batch) -> Bool[Tensor, " B"]:
 
 def right_pairs(model: Seq2Seq, corpus: Pairs, part: Sequence[Pair]) -> Float[Tensor, " N"]:
     """For each sentence pair of `part`, 1 if the translation is exactly the target, else 0."""
-    batches, where = batches_in_order(part, corpus.source, corpus.target, B=250), place(model)
+    batches, where = batches_in_order(part, corpus.source, corpus.target, B=250), device_of(model)
     return torch.cat([right(model, batch.to(where)) for batch in batches]).float().cpu()
-
-
-def place(model: nn.Module) -> torch.device:
-    """Where the weights of a model lie."""
-    return next(model.parameters()).device
 
 
 def assemble(
@@ -102,7 +98,7 @@ def align(
     if unknown or not english:
         raise ValueError(f"words of the corpus are wanted; unknown: {', '.join(unknown) or 'none'}")
     numbers = [corpus.source.encode(english)]
-    source: Int[Tensor, "1 Tk"] = torch.tensor(numbers, device=place(model))
+    source: Int[Tensor, "1 Tk"] = torch.tensor(numbers, device=device_of(model))
     tokens, weights = model.greedy(source, torch.ones_like(source).bool(), BEGIN, END, limit)
     if weights is None:
         raise ValueError("this model has one context for all words, so it has no weights")

@@ -14,7 +14,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
-from attnbook.device import Here, choice
+from attnbook.device import Here, choice, device_of
 from attnbook.files import store
 from attnbook.losses import parameters, token_loss
 from attnbook.models.book import book_lm
@@ -144,7 +144,7 @@ def build_optimizer(model: nn.Module, optim: OptimConfig) -> Optimizer:
 
 def batch_loss(model: nn.Module, batch: Pair, precision: str = "float32") -> Tensor:
     """The loss of the tokens that follow, in nats; the model computes in this precision."""
-    device = next(model.parameters()).device
+    device = device_of(model)
     context: AbstractContextManager[object] = nullcontext()
     if precision != "float32":
         context = torch.autocast(device.type, dtype=torch.bfloat16)
