@@ -58,7 +58,7 @@ from attnbook.models.gpt2 import gpt2
 from attnbook.models.llama import llama
 from attnbook.positions import Rotary
 from attnbook.provenance import provenance, write
-from attnbook.scores import Score, blocks_of
+from attnbook.scores import Score, block_mask
 from attnbook.train.optimizers import groups
 from bookkit.results.protocol import Study
 
@@ -354,7 +354,7 @@ class Bench:
         else:
             score.flex = True
             pattern = causal & local(self.sizes.window) if "window" in way else causal
-            make = partial(blocks_of, pattern, grid)
+            make = partial(block_mask, pattern, grid)
             if self.gpu:
                 found["blocks"] = {"GB": self.most(make), "ms": self.timed(make, repeats=3, warm=1)}
 

@@ -48,7 +48,7 @@ from attnbook.models.gpt2 import gpt2
 from attnbook.norms import QKNorm, RMSNorm
 from attnbook.positions import Rotary
 from attnbook.provenance import provenance, write
-from attnbook.scores import Score, shared
+from attnbook.scores import Score, repeat_kv
 from attnbook.train.loop import cosine, train
 from attnbook.train.optimizers import Muon, Together, fused_rows, kinds
 from attnbook.train.run import Schedule
@@ -140,7 +140,7 @@ class ByProducts(Score):
         floor = v.new_zeros(Tq, k.shape[2])
         if table is not None:  # the same for all heads
             floor = floor.masked_fill(~table, -math.inf)
-        q, k, v = (x.to(v.dtype).flatten(0, 1) for x in (q, shared(k, H), shared(v, H)))
+        q, k, v = (x.to(v.dtype).flatten(0, 1) for x in (q, repeat_kv(k, H), repeat_kv(v, H)))
         scores = torch.baddbmm(floor.expand(B * H, -1, -1), q, k.mT, alpha=D**-0.5)
         return (scores.softmax(-1, dtype=v.dtype) @ v).unflatten(0, (B, H))
 

@@ -21,6 +21,7 @@ from attnbook.masks import (
     Grid,
     Mask,
     Pattern,
+    add_key,
     as_pattern,
     causal,
     check_mask,
@@ -29,7 +30,7 @@ from attnbook.masks import (
     position_ids,
 )
 from attnbook.positions import Rotate, scale_queries
-from attnbook.scores import Relative, Score, shared
+from attnbook.scores import Relative, Score, repeat_kv
 
 KeysAndValues = tuple[Float[Tensor, "B kv_heads Tk D"], Float[Tensor, "B kv_heads Tk Dv"]]
 Heads = tuple[
@@ -77,12 +78,7 @@ def masked_softmax(
     """
     if sink is not None:
         scores = torch.cat((scores, sink.expand(*scores.shape[:-1], 1).to(scores.dtype)), -1)
-        mask = (
-            None
-            if mask is None
-            else F.pad(mask.expand(*mask.shape[:-1], scores.shape[-1] - 1), (0, 1), value=True)
-        )
-        return masked_softmax(scores, mask)[..., :-1]
+        return masked_softmax(scores, add_key(mask, scores.shape[-1] - 1))[..., :-1]
     if mask is None:
         return scores.softmax(-1)
     check_mask(mask, scores.shape)
@@ -159,17 +155,17 @@ class Attention(nn.Module):
             q, (k, v) = self.project.queries(x), cache.fill(partial(self.project.keys, memory))
         else:
             q, k, v = self.project(x, memory)  # (B H Tq D), (B kv_heads Tk D), (B kv_heads Tk Dv)
-        q, k = self.rotated(q, k, cache, memory is not None, positions)
+        q, k = self.rotate_both(q, k, cache, memory is not None, positions)
         if memory is None and cache is not None:
             k, v = append_to(cache, k, v, mask)
         sizes = x.shape[0], x.shape[1], k.shape[2], x.device
         grid = Grid(*sizes) if cache is None else cache.grid(*sizes)
-        mask, grid = self.visible(mask, grid)
+        mask, grid = self.combine_masks(mask, grid)
         heads = self.mix(q, k, v, mask, grid)  # (B H Tq Dv)
         heads = heads.transpose(1, 2).flatten(2)  # (B Tq H·Dv)
         return self.to_out(heads if self.gate is None else self.gate(heads, x))
 
-    def rotated(
+    def rotate_both(
         self,
         q: Float[Tensor, "B H Tq D"],
         k: Float[Tensor, "B kv_heads Tk D"],
@@ -187,7 +183,7 @@ class Attention(nn.Module):
         q = scale_queries(self.rotate, self.rotate(q, start), start)
         return q, self.rotate(k, 0 if cross else start)
 
-    def visible(self, mask: Mask | None, grid: Grid) -> tuple[Mask | None, Grid]:
+    def combine_masks(self, mask: Mask | None, grid: Grid) -> tuple[Mask | None, Grid]:
         """The mask and this layer's own pattern together, and the positions they speak of."""
         if mask is causal and self.pattern is None and grid.start is None:
             return (None if grid.Tq == 1 else mask), grid  # nothing to combine
@@ -222,7 +218,7 @@ class Attention(nn.Module):
             output = self.score.fused(q, k, v, mask, grid, dropout)
             if output is not None:
                 return output
-        k, v = shared(k, self.heads), shared(v, self.heads)
+        k, v = repeat_kv(k, self.heads), repeat_kv(v, self.heads)
         score = partial(self.score, bias=self.score.bias(grid))
         output, weights = attend(q, k, v, dense(mask, grid), score, self.score.sink())
         if self.on_weights is not None:
@@ -341,18 +337,18 @@ class Projection(nn.Module):
         """Queries, keys and values, each (B, heads, T, D)."""
         if memory is not None:
             return self.queries(x), *self.keys(memory)
-        q, k, v = (by_head(part, self.D) for part in self.to_qkv(x).split(self.widths, -1))
-        return normed(q, self.q_norm), normed(k, self.k_norm), v
+        q, k, v = (split_heads(part, self.D) for part in self.to_qkv(x).split(self.widths, -1))
+        return normalise(q, self.q_norm), normalise(k, self.k_norm), v
 
     def queries(self, x: Float[Tensor, "B Tq C"]) -> Float[Tensor, "B H Tq D"]:
         """Queries alone, as `forward` makes them."""
         q, _, _ = self.to_qkv(x).split(self.widths, -1)
-        return normed(by_head(q, self.D), self.q_norm)
+        return normalise(split_heads(q, self.D), self.q_norm)
 
     def keys(self, memory: Float[Tensor, "B Tk C"]) -> KeysAndValues:
         """Keys and values of a memory; the same for all that is asked of it."""
         _, k, v = self.to_qkv(memory).split(self.widths, -1)
-        return normed(by_head(k, self.D), self.k_norm), by_head(v, self.D)
+        return normalise(split_heads(k, self.D), self.k_norm), split_heads(v, self.D)
 
 
 class SplitProjection(nn.Module):
@@ -395,13 +391,13 @@ class SplitProjection(nn.Module):
 
     def queries(self, x: Float[Tensor, "B Tq C"]) -> Float[Tensor, "B H Tq D"]:
         """Queries alone, as `forward` makes them."""
-        return normed(by_head(self.to_q(x), self.D), self.q_norm)
+        return normalise(split_heads(self.to_q(x), self.D), self.q_norm)
 
     def keys(self, memory: Float[Tensor, "B Tk Ck"]) -> KeysAndValues:
         """Keys and values of a memory; the same for all that is asked of it."""
         k, v = self.to_k(memory), self.to_v(memory)
         values = v.shape[-1] // self.kv_heads
-        return normed(by_head(k, self.D), self.k_norm), by_head(v, values)
+        return normalise(split_heads(k, self.D), self.k_norm), split_heads(v, values)
 
 
 class AcrossHeads(nn.Module):
@@ -412,7 +408,7 @@ class AcrossHeads(nn.Module):
         self.norm = norm
 
     def forward(self, x: Float[Tensor, "B H T D"]) -> Float[Tensor, "B H T D"]:
-        return by_head(self.norm(x.transpose(1, 2).flatten(2)), x.shape[-1])
+        return split_heads(self.norm(x.transpose(1, 2).flatten(2)), x.shape[-1])
 
 
 class SigmoidGate(nn.Module):
@@ -435,12 +431,12 @@ class SigmoidGate(nn.Module):
         return (heads.unflatten(-1, (self.gates, -1)) * open_by).flatten(-2)
 
 
-def by_head(x: Float[Tensor, "B T all"], D: int) -> Float[Tensor, "B H T D"]:
+def split_heads(x: Float[Tensor, "B T all"], D: int) -> Float[Tensor, "B H T D"]:
     """One slice of the width for each head."""
     return x.unflatten(-1, (-1, D)).transpose(1, 2)
 
 
-def normed(x: Float[Tensor, "B H T D"], norm: nn.Module | None) -> Float[Tensor, "B H T D"]:
+def normalise(x: Float[Tensor, "B H T D"], norm: nn.Module | None) -> Float[Tensor, "B H T D"]:
     """Each head's vectors, normalised if there is a norm."""
     return x if norm is None else norm(x)
 

@@ -170,7 +170,7 @@ class Stack(nn.Module):
         """`given` and `named` (memory, masks) go to every block; each block has its own cache."""
         opened = None if torch.compiler.is_compiling() or MEMO.get() is not None else MEMO.set({})
         try:  # masks and tables of rotations are made once for all blocks: attnbook.memo
-            for block, cache in zip(self.blocks, one_each(self.blocks, caches), strict=True):
+            for block, cache in zip(self.blocks, cache_for_each(self.blocks, caches), strict=True):
                 x = block(x, *given, cache=cache, **named)
         finally:
             if opened is not None:
@@ -183,7 +183,7 @@ class Stack(nn.Module):
         return [cache_of(block, max_len) for block in self.blocks]
 
 
-def one_each(
+def cache_for_each(
     blocks: nn.ModuleList, caches: Sequence[DecodingState | None] | None
 ) -> Sequence[DecodingState | None]:
     """A cache for each block, or None for each; ValueError if there are more blocks, or fewer."""

@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attnbook.masks import Grid, Mask, check_positive, padding_mask_of
+from attnbook.checks import check_int
+from attnbook.masks import Grid, Mask, padding_mask_of
 from attnbook.memo import memoise
 
 KeysAndValues = tuple[Float[Tensor, "B H Tk D"], Float[Tensor, "B H Tk Dv"]]
@@ -133,7 +134,7 @@ class KVCache(AppendOnly):
         """Store the keys and values of T new positions; return those of all positions so far."""
         check_fit(self.keys, k)
         end = self.length + k.shape[2]
-        self.keys, self.values = grown(self.keys, k, end), grown(self.values, v, end)
+        self.keys, self.values = enlarge(self.keys, k, end), enlarge(self.values, v, end)
         self.keys[:, :, self.length : end], self.values[:, :, self.length : end] = k, v
         self.length = end
         return self.keys[:, :, :end], self.values[:, :, :end]
@@ -167,7 +168,7 @@ class WindowCache(KVCache):
 
     def __init__(self, window: int, spare: int = 0) -> None:
         super().__init__()
-        check_positive("a window", window)
+        check_int("window", window, 1)
         self.window, self.spare = window, spare
 
     def append(
@@ -182,7 +183,7 @@ class WindowCache(KVCache):
         self.length += k.shape[2]
         if self.keys is not None and self.values is not None:
             k, v = torch.cat((self.keys, k), 2), torch.cat((self.values, v), 2)
-        gone = max(0, k.shape[2] - within_reach(is_token, self.window - 1 + self.spare))
+        gone = max(0, k.shape[2] - places_within(is_token, self.window - 1 + self.spare))
         self.keys, self.values = k[:, :, gone:], v[:, :, gone:]
         if gone > self.window:  # a long prompt is let go, not only looked past
             self.keys, self.values = k[:, :, gone:].clone(), v[:, :, gone:].clone()
@@ -211,7 +212,7 @@ class StaticCache(AppendOnly):
     """
 
     def __init__(self, max_len: int) -> None:
-        check_positive("max_len", max_len)
+        check_int("max_len", max_len, 1)
         self.max_len = max_len
         self.length: Int[Tensor, ""] = torch.zeros((), dtype=torch.long)
         self.held: int | None = 0
@@ -225,7 +226,7 @@ class StaticCache(AppendOnly):
             raise ValueError(f"{T} positions do not fit into a cache of max_len {self.max_len}")
         check_fit(self.keys, k)
         if self.keys is None or self.values is None:
-            self.keys, self.values = empty(k, self.max_len), empty(v, self.max_len)
+            self.keys, self.values = zeros_for(k, self.max_len), zeros_for(v, self.max_len)
             self.length = self.length.to(k.device)
         at = self.length + torch.arange(T, device=k.device)
         if torch.compiler.is_compiling():
@@ -296,24 +297,24 @@ def check_fit(store: Tensor | None, k: Tensor) -> None:
         )
 
 
-def empty(like: Float[Tensor, "B H T D"], max_len: int) -> Float[Tensor, "B H max_len D"]:
+def zeros_for(like: Float[Tensor, "B H T D"], max_len: int) -> Float[Tensor, "B H max_len D"]:
     """Zeros for `max_len` positions. They may be written in any mode, whatever mode is on now."""
     B, H, _, D = like.shape
     with torch.inference_mode(False):
         return torch.zeros(B, H, max_len, D, dtype=like.dtype, device=like.device)
 
 
-def grown(store: Tensor | None, like: Tensor, length: int) -> Tensor:
+def enlarge(store: Tensor | None, like: Tensor, length: int) -> Tensor:
     """`store` if it holds `length` positions, else a copy of twice as many."""
     if store is not None and store.shape[2] >= length:
         return store
-    larger = empty(like, 2 * length)
+    larger = zeros_for(like, 2 * length)
     if store is not None:
         larger[:, :, : store.shape[2]] = store
     return larger
 
 
-def within_reach(is_token: Bool[Tensor, "B all"] | None, count: int) -> int:
+def places_within(is_token: Bool[Tensor, "B all"] | None, count: int) -> int:
     """How many of the last places hold the last `count` tokens of every row."""
     if is_token is None or is_token.shape[-1] <= count:
         return count

@@ -15,7 +15,9 @@ from typing import Union
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
+from torch.nn import functional as F
 
+from attnbook.checks import check_int
 from attnbook.memo import memoise
 
 
@@ -54,10 +56,9 @@ def check_mask(mask: Tensor, shape: tuple[int, ...]) -> None:
         raise ValueError(f"mask {tuple(mask.shape)} does not fit scores {tuple(shape)}")
 
 
-def check_positive(name: str, number: int) -> None:
-    """Raise a ValueError unless the number is 1 or more."""
-    if number < 1:
-        raise ValueError(f"{name} is at least 1; got {number}")
+def add_key(mask: Bool[Tensor, "..."] | None, Tk: int) -> Bool[Tensor, "..."] | None:
+    """The mask of Tk keys with one more, last, that every query may see; None stays None."""
+    return None if mask is None else F.pad(mask.expand(*mask.shape[:-1], Tk), (0, 1), value=True)
 
 
 Rule = Callable[[Int[Tensor, "..."], Int[Tensor, "..."]], Bool[Tensor, "..."]]
@@ -169,7 +170,7 @@ class local(Pattern):
     window: int
 
     def __post_init__(self) -> None:
-        check_positive("a window", self.window)
+        check_int("window", self.window, 1)
 
     @property
     def reach(self) -> int:
@@ -198,7 +199,7 @@ class DenseMask(Pattern):
         check_mask(self.mask, (B, H, Tq, Tk) if self.mask.dim() > 3 else (B, Tq, Tk))
 
     def to_dense(self, grid: Grid) -> Bool[Tensor, "..."]:
-        return by_head(self.mask, grid)
+        return with_head_axis(self.mask, grid)
 
 
 @dataclass(frozen=True)
@@ -218,7 +219,7 @@ class Several(Pattern):
     patterns: tuple[Pattern, ...]
 
     def __init__(self, *patterns: Mask | Rule):
-        check_positive("a number of patterns", len(patterns))
+        check_int("the number of patterns", len(patterns), 1)
         object.__setattr__(self, "patterns", tuple(map(as_pattern, patterns)))
 
     @staticmethod
@@ -284,7 +285,7 @@ def as_pattern(mask: Mask | Rule) -> Pattern:
     return DenseMask(mask) if isinstance(mask, Tensor) else FunctionMask(mask)
 
 
-def by_head(mask: Bool[Tensor, "..."], grid: Grid) -> Bool[Tensor, "..."]:
+def with_head_axis(mask: Bool[Tensor, "..."], grid: Grid) -> Bool[Tensor, "..."]:
     """A table with at least two axes, and a third only with a fourth: (B, H, Tq, Tk).
 
     Of more keys than there are, as in a cache that forgets, the last are meant.
@@ -324,7 +325,7 @@ class chunked(Pattern):
     size: int
 
     def __post_init__(self) -> None:
-        check_positive("a chunk", self.size)
+        check_int("chunk size", self.size, 1)
 
     @property
     def reach(self) -> int:
@@ -450,7 +451,7 @@ def dense(mask: Mask | None, grid: Grid) -> Bool[Tensor, "..."] | None:
     if mask is None:
         return None
     if isinstance(mask, Tensor):
-        return by_head(mask, grid)
+        return with_head_axis(mask, grid)
     return memoise(("mask", mask, grid), lambda: mask.to_dense(grid))
 
 

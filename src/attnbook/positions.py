@@ -13,7 +13,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnbook.masks import check_last, check_positive
+from attnbook.checks import check_int
+from attnbook.masks import check_last
 from attnbook.memo import memoise
 
 Frequencies = Float[Tensor, " half"]
@@ -126,29 +127,15 @@ def dynamic(
     return plain(D, base, length.device) * stretched**slower
 
 
-def longrope(
-    length: int | Int[Tensor, ""],
-    D: int,
-    short: list[float],
-    long: list[float],
-    base: float = 10_000.0,
-    trained: int = 4096,
-) -> Frequencies:
+def longrope(D: int, factors: list[float], base: float = 10_000.0) -> Frequencies:
     """Each pair slowed by a factor of its own, found by a search: one list for texts up to the
-    `trained` context, another for longer ones.
+    trained context, another for longer ones, between which `LongRotary` chooses.
 
     Its temperature is `longrope_temperature`. Ding et al. 2024, "LongRoPE", section 3.
     """
-    for factors in (short, long):
-        if len(factors) != D // 2:
-            raise ValueError(
-                f"{D // 2} pairs turn, each with a factor of its own; got {len(factors)}"
-            )
-    length = length if isinstance(length, Tensor) else torch.tensor(length, device=CPU)
-    near, far = (
-        torch.tensor(each, dtype=torch.float32, device=length.device) for each in (short, long)
-    )
-    return plain(D, base, length.device) / torch.where(length > trained, far, near)
+    if len(factors) != D // 2:
+        raise ValueError(f"{D // 2} pairs turn, each with a factor of its own; got {len(factors)}")
+    return plain(D, base, CPU) / torch.tensor(factors, dtype=torch.float32, device=CPU)
 
 
 def longrope_temperature(factor: float, trained: int = 4096) -> float:
@@ -168,33 +155,33 @@ def check_factor(factor: float) -> None:
 Rotate = Callable[
     [Float[Tensor, "*batch T D"], int | Int[Tensor, "..."]], Float[Tensor, "*batch T D"]
 ]
-Two = tuple[Float[Tensor, "*batch half"], Float[Tensor, "*batch half"]]
+Pair = tuple[Float[Tensor, "*batch half"], Float[Tensor, "*batch half"]]
 
 
 class Pairs(NamedTuple):
     """Which coordinates are a pair: how they are taken apart, and put together again."""
 
-    split: Callable[[Float[Tensor, "*batch D"]], Two]
-    join: Callable[[Two], Float[Tensor, "*batch D"]]
+    split: Callable[[Float[Tensor, "*batch D"]], Pair]
+    join: Callable[[Pair], Float[Tensor, "*batch D"]]
 
 
-def split_halves(x: Float[Tensor, "*batch D"]) -> Two:
+def split_halves(x: Float[Tensor, "*batch D"]) -> Pair:
     """Coordinates 0 … D/2 − 1, and those D/2 further on."""
     first, second = x.chunk(2, -1)
     return first, second
 
 
-def join_halves(pair: Two) -> Float[Tensor, "*batch D"]:
+def join_halves(pair: Pair) -> Float[Tensor, "*batch D"]:
     """The inverse of `split_halves`."""
     return torch.cat(pair, -1)
 
 
-def split_neighbours(x: Float[Tensor, "*batch D"]) -> Two:
+def split_neighbours(x: Float[Tensor, "*batch D"]) -> Pair:
     """Even coordinates, and the odd ones behind them."""
     return x[..., ::2], x[..., 1::2]
 
 
-def join_neighbours(pair: Two) -> Float[Tensor, "*batch D"]:
+def join_neighbours(pair: Pair) -> Float[Tensor, "*batch D"]:
     """The inverse of `split_neighbours`."""
     return torch.stack(pair, -1).flatten(-2)
 
@@ -222,12 +209,12 @@ class Rotary(nn.Module):
         scale: float = 1.0,
     ):
         super().__init__()
-        speed = plain(D, base, torch.device("cpu")) if frequencies is None else frequencies
+        speed = plain(D, base, CPU) if frequencies is None else frequencies
         if not 1 <= len(speed) <= D // 2:
             raise ValueError(f"{len(speed)} pairs cannot turn in heads of width {D}")
         # Numbers, no buffer: they are float32 and right whatever a model is moved or loaded to.
         self.frequencies = tuple(speed.float().tolist())
-        self.speed = self.speed_on(torch.device("cpu"))  # the same where the model lies
+        self.speed = self.speed_on(CPU)  # the same where the model lies
         self.D, self.base, self.pairs, self.scale = D, base, pairs, scale
 
     def forward(
@@ -239,7 +226,7 @@ class Rotary(nn.Module):
         if D != self.D:
             raise ValueError(f"heads have width {D}, this rotation has width {self.D}")
         key = self, start, T, x.dtype, x.device
-        cos, sin = memoise(key, lambda: self.tables(start, T, x))
+        cos, sin = memoise(key, lambda: self.tables(start, x))  # (T half) or (B T half) each
         if cos.dim() == 3 and x.dim() == 4:  # a row's positions are those of all its heads
             cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
         turning = 2 * len(self.frequencies)
@@ -262,16 +249,41 @@ class Rotary(nn.Module):
         """By how much each pair is turned, in radians, in float32."""
         return positions[..., None] * self.speed.to(positions.device)
 
-    def tables(self, start: int | Tensor, T: int, like: Tensor) -> Two:
+    def tables(self, start: int | Tensor, like: Tensor) -> Pair:
         """Cosine and sine for each position and pair, in the precision of what is turned."""
         angles = self.angles(positions_from(start, like))
-        return (self.scale * angles.cos()).to(like.dtype), (self.scale * angles.sin()).to(
-            like.dtype
-        )
+        cos, sin = self.scale * angles.cos(), self.scale * angles.sin()
+        return cos.to(like.dtype), sin.to(like.dtype)
 
 
-class LengthRotary(Rotary):
-    """A rotation that depends on how long the text is by now: `table(length)` are its frequencies.
+class DynamicRotary(Rotary):
+    """A rotation by the frequencies of `dynamic` for the text's length by now.
+
+    `turning` coordinates turn, all D if nothing else is said. Keys in a cache keep the angles of
+    the length at which they were read, as in published code.
+    """
+
+    def __init__(
+        self,
+        D: int,
+        base: float = 10_000.0,
+        factor: float = 2.0,
+        trained: int = 2048,
+        turning: int | None = None,
+        pairs: Pairs = halves,
+    ):
+        self.factor, self.trained, self.turning = factor, trained, turning or D
+        super().__init__(D, base, dynamic(1, self.turning, base, factor, trained), pairs)
+
+    def angles(self, positions: Int[Tensor, "*rows T"]) -> Float[Tensor, "*rows T half"]:
+        length = positions.max() + 1
+        speed = dynamic(length, self.turning, self.base, self.factor, self.trained)
+        return positions[..., None] * speed
+
+
+class LongRotary(Rotary):
+    """A rotation with two tables of frequencies (`longrope`): `short` while the text is no longer
+    than the `trained` context, `long` from then on.
 
     Keys in a cache keep the angles of the length at which they were read, as in published code.
     """
@@ -279,20 +291,22 @@ class LengthRotary(Rotary):
     def __init__(
         self,
         D: int,
-        table: Callable[[int | Tensor], Frequencies],
+        short: Frequencies,
+        long: Frequencies,
+        trained: int = 4096,
         pairs: Pairs = halves,
         scale: float = 1.0,
     ):
-        super().__init__(D, frequencies=table(1), pairs=pairs, scale=scale)
-        self.table = table
+        self.long, self.trained = tuple(long.float().tolist()), trained
+        super().__init__(D, frequencies=short, pairs=pairs, scale=scale)
 
-    def tables(self, start: int | Tensor, T: int, like: Tensor) -> Two:
-        """Cosine and sine for each position and pair, at the length that is reached."""
-        at = positions_from(start, like)
-        angles = at[..., None] * self.table(at.max() + 1)
-        return (self.scale * angles.cos()).to(like.dtype), (self.scale * angles.sin()).to(
-            like.dtype
-        )
+    def speed_on(self, device: torch.device) -> Float[Tensor, "2 half"]:
+        """Both tables on a device."""
+        return torch.tensor((self.frequencies, self.long), dtype=torch.float32, device=device)
+
+    def angles(self, positions: Int[Tensor, "*rows T"]) -> Float[Tensor, "*rows T half"]:
+        short, long = self.speed.to(positions.device)
+        return positions[..., None] * torch.where(positions.max() < self.trained, short, long)
 
 
 class Tempered(nn.Module):
@@ -358,7 +372,7 @@ class Rotary2d(Rotary):
     ):
         if D % 4:
             raise ValueError(f"row and column need pairs each: width {D} is not 4 × something")
-        speed = plain(D // 2, base, torch.device("cpu")) if frequencies is None else frequencies
+        speed = plain(D // 2, base, CPU) if frequencies is None else frequencies
         super().__init__(D, base, torch.cat((speed, speed)), pairs)
         self.grid, self.extra = grid, extra
 
@@ -543,13 +557,13 @@ class Alibi(Weightless):
 
 def alibi_slopes(heads: int, device: torch.device | None = None) -> Float[Tensor, " H"]:
     """2^(−8/H), 2^(−16/H), …, 2^(−8). Press et al. 2022, section 3."""
-    check_positive("a number of heads", heads)
+    check_int("heads", heads, 1)
     return 2.0 ** (-8 * torch.arange(1, heads + 1, device=device, dtype=torch.float32) / heads)
 
 
 def published_slopes(heads: int, device: torch.device | None = None) -> Float[Tensor, " H"]:
     """The slopes of published models, also if the number of heads is no power of 2."""
-    check_positive("a number of heads", heads)
+    check_int("heads", heads, 1)
     power = 2 ** int(math.log2(heads))
     between = alibi_slopes(2 * power, device)[::2][: heads - power]
     return torch.cat((alibi_slopes(power, device), between))

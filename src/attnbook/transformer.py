@@ -120,7 +120,7 @@ class LanguageModel(nn.Module):
         start = prefix_length(caches)
         named = {}
         if isinstance(mask, Tensor):
-            positions = own_positions(mask, start, tokens) if positions is None else positions
+            positions = new_position_ids(mask, start, tokens) if positions is None else positions
             mask = padding(mask)
         if positions is not None:
             start, named = positions, {"positions": positions}
@@ -162,7 +162,7 @@ class MaskedLanguageModel(nn.Module):
         `token_types` is that of `Embed`: 0 in the first of two texts, 1 in the second."""
         types = {} if token_types is None else {"token_types": token_types}
         x = self.embed(tokens, **types)
-        return self.lm_head(self.body(x, mask=over_keys(mask)))
+        return self.lm_head(self.body(x, mask=add_query_axis(mask)))
 
 
 class EncoderDecoder(nn.Module):
@@ -196,7 +196,7 @@ class EncoderDecoder(nn.Module):
         self, source: Int[Tensor, "B Tk"], source_mask: Bool[Tensor, "B Tk"]
     ) -> Float[Tensor, "B Tk C"]:
         """The memory that every block of the decoder looks at."""
-        return self.encoder(self.source_embed(source), mask=over_keys(source_mask))
+        return self.encoder(self.source_embed(source), mask=add_query_axis(source_mask))
 
     def decode(
         self,
@@ -208,7 +208,7 @@ class EncoderDecoder(nn.Module):
         """Logits of the token after each target token. Padding at the end needs no mask here:
         it comes later than every real token. With `caches`, `target_in` are the new tokens."""
         x = vectors(self.target_embed, target_in, prefix_length(caches))
-        look = {"mask": causal, "memory_mask": over_keys(source_mask)}
+        look = {"mask": causal, "memory_mask": add_query_axis(source_mask)}
         return self.lm_head(self.decoder(x, memory, caches=caches, **look))
 
     @property
@@ -239,7 +239,7 @@ def prefix_length(caches: Sequence[DecodingState] | None) -> int | Int[Tensor, "
     return max([0, *lengths])  # compilers know no `default=`
 
 
-def own_positions(
+def new_position_ids(
     is_token: Bool[Tensor, "B Tk"], start: int | Int[Tensor, ""], tokens: Int[Tensor, "B T"]
 ) -> Int[Tensor, "B T"]:
     """Where the tokens from `start` on stand among the tokens of their row, padding not counted."""
@@ -249,7 +249,7 @@ def own_positions(
     return (is_token.long().cumsum(-1) - 1).clamp(min=0)[:, new]
 
 
-def over_keys(mask: Bool[Tensor, "B T"] | None) -> Bool[Tensor, "B 1 T"] | None:
+def add_query_axis(mask: Bool[Tensor, "B T"] | None) -> Bool[Tensor, "B 1 T"] | None:
     """Every query may see the same keys: the mask gets an axis for the queries."""
     return None if mask is None else mask[:, None, :]
 

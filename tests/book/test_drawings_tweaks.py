@@ -15,7 +15,7 @@ from attnbook.inside.watch import watch
 from attnbook.losses import token_loss
 from attnbook.masks import causal_mask, local
 from attnbook.norms import RMSNorm
-from attnbook.scores import Score, shared
+from attnbook.scores import Score, repeat_kv
 from attnbook.shipped.language import load
 from attnbook.train.optimizers import Muon
 from bookkit.drawings.bounded import Dial, bounded_scores
@@ -124,7 +124,7 @@ def test_head_and_query_have_the_largest_score_of_the_line_were_there_no_norm(lm
     attention = last(lm).attention.sublayer
     q, k, _ = attention.project(one_line.given(lm, attention)[None])
     turn = attention.rotate.rotate
-    scores = Score()(turn(q), shared(turn(k), q.shape[1]))[0]
+    scores = Score()(turn(q), repeat_kv(turn(k), q.shape[1]))[0]
     scores = scores.masked_fill(~causal_mask(scores.shape[-1]), 0)
     head, query, _ = torch.unravel_index(scores.abs().argmax(), scores.shape)
     assert (head, query) == (3, one_line.words(lm).index(" king"))

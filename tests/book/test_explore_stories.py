@@ -815,7 +815,7 @@ class TestClocks:
         with torch.no_grad():
             book.model(tokens)
             hook.remove()
-            q, k = part.rotated(*given[0][:2], None, False, None)
+            q, k = part.rotate_both(*given[0][:2], None, False, None)
             scores = part.score(q, k.repeat_interleave(2, 1))[0, number, -1]
         assert [book.decode(token) for token in tokens[0].split(1)] == self.thing.fixed()["words"]
         for key, score in enumerate(scores.tolist()):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attnbook.masks import causal_mask, check_last, check_mask, check_positive, length_mask
+from attnbook.masks import causal_mask, check_last, check_mask, length_mask
 
 
 def test_lengths_and_time_by_hand():
@@ -15,7 +15,6 @@ def test_lengths_and_time_by_hand():
 def test_what_does_not_fit_is_named():
     for call, message in [
         (lambda: check_last(4, 2), "4 queries cannot be the last of 2 positions"),
-        (lambda: check_positive("a window", -1), "a window is at least 1; got -1"),
         (lambda: check_mask(torch.zeros(2, 3), (2, 3)), "boolean"),
         (
             lambda: check_mask(causal_mask(3), (2, 2, 3)),

@@ -15,7 +15,18 @@ from attnbook.attention import Attention, MultiHeadAttention, Projection
 from attnbook.block import Block, PreNorm, Stack
 from attnbook.masks import causal
 from attnbook.models.deepseek import latent_attention
-from attnbook.positions import Rotary, Rotary2d, Tempered, neighbours, plain, yarn, yarn_temperature
+from attnbook.positions import (
+    DynamicRotary,
+    LongRotary,
+    Rotary,
+    Rotary2d,
+    Tempered,
+    longrope,
+    neighbours,
+    plain,
+    yarn,
+    yarn_temperature,
+)
 from attnbook.scores import Score
 
 B, H, T, D = 2, 3, 5, 8
@@ -91,6 +102,38 @@ def test_built_without_memory_it_turns_all_the_same():
         for twin in (mine, copy.deepcopy(mine), pickle.loads(pickle.dumps(mine))):
             assert_close(twin(inputs()), expected(inputs()), atol=0, rtol=0)
     assert not Rotary(D).state_dict()
+
+
+LENGTHS = {
+    "dynamic": lambda: DynamicRotary(D, 50.0, 3.0, trained=6),
+    "longrope": lambda: LongRotary(
+        D, longrope(D, [1.0, 1.5, 2.0, 3.0]), longrope(D, [2.0, 4.0, 6.0, 9.0]), trained=6
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LENGTHS)
+def test_a_text_longer_than_the_trained_context_turns_by_other_frequencies(kind):
+    rotate, x = LENGTHS[kind](), inputs()
+    short = Rotary(D, frequencies=torch.tensor(rotate.frequencies))
+    assert_close(rotate(x, 1), short(x, 1), atol=0, rtol=0)  # positions 1 to 5: a length of 6
+    assert not torch.allclose(rotate(x, 2), short(x, 2))
+    if kind == "longrope":
+        long = Rotary(D, frequencies=torch.tensor(rotate.long))
+        assert_close(rotate(x, 2), long(x, 2), atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("kind", LENGTHS)
+def test_a_step_makes_no_table_out_of_numbers(kind, monkeypatch):
+    """On a GPU each such tensor would be copied to it, in each step."""
+    rotate = LENGTHS[kind]().to(torch.bfloat16)
+    assert rotate.speed.dtype == torch.float32
+
+    def refuse(*given, **named):
+        raise AssertionError("a tensor was made of numbers")
+
+    monkeypatch.setattr(torch, "tensor", refuse)
+    rotate(inputs(), 3)
 
 
 def test_tables_are_computed_once_per_step_not_per_layer(monkeypatch):

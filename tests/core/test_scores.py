@@ -15,7 +15,7 @@ from attnbook.cache import StaticCache
 from attnbook.inside.watch import watch
 from attnbook.masks import Grid, causal, local, padding
 from attnbook.positions import Alibi, RelativeBias
-from attnbook.scores import Score, shared
+from attnbook.scores import Score, repeat_kv
 
 B, T, C, H, KV, D = 2, 6, 10, 4, 2, 5
 THERE = torch.tensor([[False, False, True, True, True, True], [True] * 6])
@@ -100,16 +100,16 @@ def test_shared_keys_are_read_as_copied_ones(score, mask, Tq, way, monkeypatch):
     score, mask = SCORES[score](), MASKS[mask]
     mask = mask[..., -Tq:, :] if isinstance(mask, torch.Tensor) else mask
     q, k, v = (torch.randn(B, heads, t, 8) for heads, t in ((H, Tq), (KV, T), (KV, T)))
-    monkeypatch.setattr("attnbook.scores.takes_groups", lambda q: way == "in one call")
+    monkeypatch.setattr("attnbook.scores.takes_gqa", lambda q: way == "in one call")
     with torch.no_grad():
         ours = score.fused(q, k, v, mask, Grid(B, Tq, T))
-        copies = score.fused(q, shared(k, H), shared(v, H), mask, Grid(B, Tq, T))
+        copies = score.fused(q, repeat_kv(k, H), repeat_kv(v, H), mask, Grid(B, Tq, T))
     assert_close(ours, copies)
 
 
 @pytest.mark.parametrize("way", ["in one call", "folded"])
 def test_a_step_makes_nothing_as_large_as_its_keys(way, monkeypatch):
-    monkeypatch.setattr("attnbook.scores.takes_groups", lambda q: way == "in one call")
+    monkeypatch.setattr("attnbook.scores.takes_gqa", lambda q: way == "in one call")
     cache = StaticCache(64)
     layer = Attention(Projection(32, 8, 2, 8), nn.Linear(64, 32)).eval()
     with torch.no_grad():

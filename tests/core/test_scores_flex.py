@@ -14,14 +14,24 @@ from unchecked import as_readers_have_it, without_checks
 with without_checks():
     from attnbook import scores as flex
     from attnbook.attention import Attention, Projection
-    from attnbook.masks import causal, document, local, padding, prefix
+    from attnbook.masks import (
+        FunctionMask,
+        Grid,
+        PerRow,
+        causal,
+        chunked,
+        document,
+        local,
+        padding,
+        prefix,
+    )
     from attnbook.models.llama import llama
     from attnbook.positions import Alibi, RelativeBias
     from attnbook.scores import Score
 
 pytestmark = pytest.mark.usefixtures("as_readers_have_it")
 __all__ = ["as_readers_have_it"]
-kernel = flex.plain
+kernel = flex.eager_flex
 B, T, C, H, KV, D = 2, 7, 10, 4, 2, 16
 IDS = torch.tensor([[0, 0, 0, 1, 1, 1, 2], [5, 5, 5, 5, 5, 3, 3]])
 THERE = torch.tensor([[False, True, True, True, True, True, True], [True] * 7])
@@ -47,7 +57,7 @@ OPTIONS = {
 def calls(monkeypatch):
     """How often FlexAttention was asked."""
     calls = []
-    monkeypatch.setattr(flex, "plain", lambda *q, **n: calls.append(1) or kernel(*q, **n))
+    monkeypatch.setattr(flex, "eager_flex", lambda *q, **n: calls.append(1) or kernel(*q, **n))
     return calls
 
 
@@ -128,8 +138,8 @@ def test_on_a_gpu_patterns_go_to_flex_and_plain_causal_does_not(name, calls, mon
 
 
 def test_one_step_makes_one_mask_of_blocks_for_all_layers(monkeypatch, calls):
-    made, make = [], flex.create_block_mask
-    monkeypatch.setattr(flex, "create_block_mask", lambda *q, **n: made.append(1) or make(*q, **n))
+    made, make = [], flex.block_mask
+    monkeypatch.setattr(flex, "block_mask", lambda *q, **n: made.append(1) or make(*q, **n))
     monkeypatch.setattr(flex, "on_gpu", lambda q: True)
     model = llama(13, 64, 3, 4, 1, 20).eval()
     ids = (torch.arange(LONG) // 50)[None]
@@ -148,3 +158,55 @@ def test_causal_with_keys_of_before_is_no_plain_causal(calls, monkeypatch):
         read = [model(piece, caches) for piece in tokens.split(LONG, 1)]
         assert len(calls) == 1
         assert_close(torch.cat(read, 1), model(tokens), atol=1e-5, rtol=1e-4)
+
+
+LARGE = 300  # neither this nor the number of keys is a multiple of a block
+DOCUMENTS = torch.arange(LARGE) // 70
+STARTS = torch.stack((torch.arange(LARGE) // 40, torch.arange(LARGE) // 129))
+TOKENS = torch.stack((torch.arange(LARGE) >= 140, torch.arange(LARGE) < 260))
+RULES = {
+    "causal": causal,
+    "window": causal & local(50),
+    "a window both ways": local(20),
+    "prefix": causal | prefix(140),
+    "a prefix for each row": causal | prefix(torch.tensor([3, 200])),
+    "documents": causal & document(DOCUMENTS),
+    "documents of each row": causal & document(STARTS),
+    "padding": causal & padding(TOKENS),
+    "and, or": (causal & (local(30) | prefix(10))) | (document(STARTS) & padding(TOKENS)),
+    "chunks": causal & chunked(128),
+    "tokens counted": PerRow(causal & local(60), TOKENS.long().cumsum(-1)),
+    "a function": FunctionMask(lambda i, j: (i + j) % 3 == 0),
+    "nothing": FunctionMask(lambda i, j: (i < 0) & (j < 0)),
+}
+
+
+@pytest.mark.parametrize("strip", [1, 2**24])
+@pytest.mark.parametrize("Tq", [1, 128, 260, LARGE])
+@pytest.mark.parametrize("name", RULES)
+def test_blocks_are_those_that_torch_makes_of_a_table(name, Tq, strip, monkeypatch):
+    monkeypatch.setattr(flex, "STRIP", strip)
+    rule, grid = RULES[name], Grid(2, Tq, LARGE, torch.device("cpu"))
+    mod, rows = flex.mask_mod(rule), 2 if rule.by_row else 1
+    expected = flex.create_block_mask(
+        lambda b, h, i, j: mod(b, i + LARGE - Tq, j), rows, None, Tq, LARGE, device="cpu"
+    )
+    found = flex.block_mask(rule, grid)
+    assert found.shape == expected.shape
+    for part in ("kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices",
+                 "q_num_blocks", "q_indices", "full_q_num_blocks", "full_q_indices"):  # fmt: skip
+        assert torch.equal(getattr(found, part), getattr(expected, part)), part
+
+
+def test_a_mask_of_blocks_never_holds_a_table_of_all_pairs():
+    seen = []
+
+    def watched(i, j):
+        allowed = (j <= i) & (i - j < 1000)
+        seen.append(allowed.numel())
+        return allowed
+
+    T = 8192
+    blocks = flex.block_mask(FunctionMask(watched), Grid(1, T, T, torch.device("cpu")))
+    assert max(seen) == flex.STRIP and sum(seen) == T * T
+    assert int(blocks.kv_num_blocks.sum() + blocks.full_kv_num_blocks.sum()) == 64 * 9 - 36

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from attnbook.attention import attend
 from attnbook.cache import AppendOnly
-from attnbook.masks import Causal, Mask, check_positive
+from attnbook.checks import check_int
+from attnbook.masks import Causal, Mask
 from attnbook.norms import RMSNorm
 from attnbook.positions import Rotate
 
@@ -25,7 +26,7 @@ class Compress(nn.Module):
 
     def __init__(self, width: int, D: int, rate: int):
         super().__init__()
-        check_positive("a group", rate)
+        check_int("group size", rate, 1)
         self.rate = rate
         self.to_value, self.to_logit = (nn.Linear(width, D, bias=False) for _ in range(2))
         self.place, self.norm = nn.Parameter(torch.zeros(rate, D)), RMSNorm(D)
@@ -91,8 +92,8 @@ class CompressedAttention(nn.Module):
         self, width: int, heads: int, D: int, rate: int, window: int, rotate: Rotate | None = None
     ):
         super().__init__()
-        check_positive("a number of heads", heads)
-        check_positive("a window", window)
+        check_int("heads", heads, 1)
+        check_int("window", window, 1)
         self.heads, self.D, self.window, self.rotate = heads, D, window, rotate
         self.to_q = nn.Linear(width, heads * D, bias=False)
         self.to_near, self.norm = nn.Linear(width, D, bias=False), RMSNorm(D)

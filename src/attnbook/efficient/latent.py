@@ -46,7 +46,7 @@ class LatentProjection(nn.Module):
     def forward(self, x: Float[Tensor, "B T C"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """A head's query in two parts, (B, H, T, D) and (B, H, T, turned); what a cache keeps of
         a token: the short vector, (B, 1, T, latent), and the turned key, (B, 1, T, turned)."""
-        q, q_turned = self.by_head(self.to_q(x)).split([self.D, self.turned], -1)
+        q, q_turned = self.split_heads(self.to_q(x)).split([self.D, self.turned], -1)
         latent, turned = self.to_latent(x).unsqueeze(1).split([self.latent, self.turned], -1)
         return q, q_turned, self.norm(latent), turned
 
@@ -54,9 +54,9 @@ class LatentProjection(nn.Module):
         self, latent: Float[Tensor, "B 1 Tk L"]
     ) -> tuple[Float[Tensor, "B H Tk D"], Float[Tensor, "B H Tk Dv"]]:
         """Every head's keys and values, made of the short vectors."""
-        return self.by_head(self.to_kv(latent.squeeze(1))).split([self.D, self.Dv], -1)
+        return self.split_heads(self.to_kv(latent.squeeze(1))).split([self.D, self.Dv], -1)
 
-    def by_head(self, x: Float[Tensor, "B T all"]) -> Float[Tensor, "B H T each"]:
+    def split_heads(self, x: Float[Tensor, "B T all"]) -> Float[Tensor, "B H T each"]:
         """One slice of the width for each head."""
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
@@ -96,7 +96,7 @@ class MLA(Attention):
         k = torch.cat((k, turned.expand(-1, self.heads, -1, -1)), -1)
         sizes = x.shape[0], x.shape[1], k.shape[2], x.device
         grid = Grid(*sizes) if cache is None else cache.grid(*sizes)
-        mask, grid = self.visible(mask, grid)
+        mask, grid = self.combine_masks(mask, grid)
         heads = self.mix(q, k, v, mask, grid)
         heads = heads.transpose(1, 2).flatten(2)  # (B Tq H·Dv)
         return self.to_out(heads if self.gate is None else self.gate(heads, x))

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from attnbook.attention import attend
 from attnbook.cache import DecodingState, WindowCache, cache_of
+from attnbook.checks import check_int
 from attnbook.masks import (
     And,
     Mask,
@@ -20,7 +21,6 @@ from attnbook.masks import (
     Rule,
     as_pattern,
     causal,
-    check_positive,
     local,
     per_row,
     position_ids,
@@ -34,7 +34,7 @@ class strided(Pattern):
     stride: int
 
     def __post_init__(self) -> None:
-        check_positive("a stride", self.stride)
+        check_int("stride", self.stride, 1)
 
     def __call__(self, i: Tensor, j: Tensor, b: Tensor | None = None) -> Bool[Tensor, "..."]:
         return (i - j) % self.stride == 0
@@ -50,7 +50,7 @@ class hubs(Pattern):
     count: int
 
     def __post_init__(self) -> None:
-        check_positive("a number of hubs", self.count)
+        check_int("the number of hubs", self.count, 1)
 
     def __call__(self, i: Tensor, j: Tensor, b: Tensor | None = None) -> Bool[Tensor, "..."]:
         return (i < self.count) | (j < self.count)
@@ -97,7 +97,7 @@ def window_attend(
 
     The sequence is cut into chunks of a window; a chunk needs itself and the one before.
     """
-    check_positive("a window", window)
+    check_int("window", window, 1)
     T, missing = q.shape[-2], -q.shape[-2] % window
     q, k, v = (F.pad(x, (0, 0, 0, missing)).unflatten(-2, (-1, window)) for x in (q, k, v))
     chunks = q.shape[-3]

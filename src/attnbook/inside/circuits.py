@@ -229,10 +229,10 @@ def head_from(
     norm = norm_before(body_of(model).blocks[head[0]])
     parts = (layer.project(norm(x))[n] for n, x in enumerate((queries, keys, values)))
     q, k, v = parts
-    q, k = layer.rotated(q, k, None, False, None)
+    q, k = layer.rotate_both(q, k, None, False, None)
     past = causal if isinstance(model, LanguageModel) else None
     grid = Grid(queries.shape[0], queries.shape[1], k.shape[2], queries.device)
-    mask, grid = layer.visible(past, grid)
+    mask, grid = layer.combine_masks(past, grid)
     return layer.mix(q, k, v, mask, grid)[:, head[1]]
 
 

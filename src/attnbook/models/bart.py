@@ -11,7 +11,7 @@ from attnbook.block import Block, CrossBlock, PostNorm, Stack
 from attnbook.feedforward import MLP
 from attnbook.models.config import Config, activation, given, only, read
 from attnbook.models.layout import Table, reshaped
-from attnbook.models.parts import Later
+from attnbook.models.parts import OffsetLearned
 from attnbook.models.registry import family
 from attnbook.norms import LayerNorm
 from attnbook.transformer import Embed, EncoderDecoder, Tied, initialise, normal
@@ -55,7 +55,8 @@ def bart(
 
     tokens = nn.Embedding(V, width)
     source, target = (
-        Embed(tokens, width, Later(T, width, 2), scale, LayerNorm(width), 0.1) for _ in range(2)
+        Embed(tokens, width, OffsetLearned(T, width, 2), scale, LayerNorm(width), 0.1)
+        for _ in range(2)
     )
     own = [partial(MultiHeadAttention, width, n) for n in heads]
     reads = [Block(post(own[0]()), network(hidden[0])) for _ in range(depth[0])]

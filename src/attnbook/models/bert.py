@@ -1,7 +1,5 @@
 """BERT and what became of it: RoBERTa, DistilBERT, ELECTRA, ALBERT. Encoders that fill gaps."""
 
-from typing import Any
-
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -9,7 +7,7 @@ from attnbook.attention import MultiHeadAttention
 from attnbook.block import Block, PostNorm, Stack
 from attnbook.feedforward import MLP
 from attnbook.models.config import SIZES, Config, Sizes, activation, given, only, read
-from attnbook.models.parts import Later
+from attnbook.models.parts import OffsetLearned
 from attnbook.models.registry import family
 from attnbook.norms import LayerNorm
 from attnbook.positions import Learned
@@ -60,16 +58,37 @@ def head(embed: Embed, width: int, eps: float, activation: nn.Module) -> nn.Sequ
     )
 
 
-def roberta(T: int = 512, width: int = 768, **sizes: Any) -> MaskedLanguageModel:
+def roberta(
+    V: int = 50_265,
+    T: int = 512,
+    width: int = 768,
+    depth: int = 12,
+    heads: int = 12,
+    dropout: float = 0.1,
+    token_types: int = 1,
+    hidden: int | None = None,
+    eps: float = 1e-5,
+    activation: nn.Module | None = None,
+) -> MaskedLanguageModel:
     """Liu et al. 2019, section 4: BERT, trained longer, without the question which text is which.
     Its positions begin at 2."""
-    sizes = {"V": 50_265, "token_types": 1, "eps": 1e-5} | sizes
-    return bert(T=T, width=width, positions=Later(T, width, first=2), **sizes)
+    sizes = V, T, width, depth, heads, dropout, token_types, hidden
+    return bert(*sizes, eps, activation, positions=OffsetLearned(T, width, first=2))
 
 
-def distilbert(depth: int = 6, **sizes: Any) -> MaskedLanguageModel:
+def distilbert(
+    V: int = 30_522,
+    T: int = 512,
+    width: int = 768,
+    depth: int = 6,
+    heads: int = 12,
+    dropout: float = 0.1,
+    hidden: int | None = None,
+    eps: float = 1e-12,
+    activation: nn.Module | None = None,
+) -> MaskedLanguageModel:
     """Sanh et al. 2019, section 3: every other layer of BERT, and nothing about two texts."""
-    return bert(depth=depth, **sizes)
+    return bert(V, T, width, depth, heads, dropout, 0, hidden, eps, activation)
 
 
 class NarrowEmbed(Embed):
@@ -241,7 +260,7 @@ def build_distilbert(config: Config) -> nn.Module:
     only(config, "tie_word_embeddings", True)
     gelu = activation(config.get("activation", "gelu"))
     V, T, width, depth, heads, hidden = read(config, *names)
-    return bert(V, T, width, depth, heads, hidden=hidden, activation=gelu)
+    return distilbert(V, T, width, depth, heads, hidden=hidden, activation=gelu)
 
 
 @family("electra", ELECTRA, "ElectraForMaskedLM", prefix="electra.", extra=OTHER_TASKS)

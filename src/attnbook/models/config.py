@@ -1,7 +1,6 @@
 """What a published config.json says: sizes, activations, positions and widths, as parts."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from jaxtyping import Float
@@ -10,10 +9,10 @@ from torch import Tensor, nn
 from attnbook.decoder_config import DecoderConfig
 from attnbook.feedforward import QuickGELU, SquaredReLU
 from attnbook.positions import (
-    LengthRotary,
+    DynamicRotary,
+    LongRotary,
     Pairs,
     Rotary,
-    dynamic,
     halves,
     linear,
     llama3,
@@ -122,22 +121,21 @@ def rotation(config: Config, D: int, kind: str | None = None, pairs: Pairs = hal
 
 def by_length(
     config: Config, rope: Config, D: int, turning: int, base: float, pairs: Pairs
-) -> LengthRotary:
+) -> Rotary:
     """The rotation of a config whose frequencies depend on the length of the text."""
     (limit,) = read(config, "max_position_embeddings")
     if rope.get("rope_type", rope.get("type")) == "dynamic":
         factor = float(read(rope, "factor")[0])
-        table = partial(dynamic, D=turning, base=base, factor=factor, trained=limit)
-        return LengthRotary(D, table, pairs)
+        return DynamicRotary(D, base, factor, limit, turning, pairs)
     short, long = read(rope, "short_factor", "long_factor")  # "su" is its name in older files
     trained = (
         rope.get("original_max_position_embeddings")
         or read(config, "original_max_position_embeddings")[0]
     )
-    table = partial(longrope, D=turning, short=short, long=long, base=base, trained=trained)
+    tables = longrope(turning, short, base), longrope(turning, long, base)
     stretch = rope.get("factor") or limit / trained
     scale = rope.get("attention_factor") or longrope_temperature(stretch, trained)
-    return LengthRotary(D, table, pairs, scale)
+    return LongRotary(D, *tables, trained, pairs, scale)
 
 
 def windows_of(config: Config, every: int) -> list[int | None]:

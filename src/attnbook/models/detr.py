@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnbook.attention import Attention, KeysAndValues, SplitProjection, by_head
+from attnbook.attention import Attention, KeysAndValues, SplitProjection, split_heads
 from attnbook.block import Block, CrossBlock, PostNorm, Stack
 from attnbook.feedforward import MLP
 from attnbook.masks import Mask
@@ -19,7 +19,7 @@ from attnbook.models.resnet import ResNet, resnet_names
 from attnbook.models.vit import classes
 from attnbook.norms import LayerNorm
 from attnbook.positions import sinusoidal
-from attnbook.transformer import initialise, over_keys, xavier
+from attnbook.transformer import add_query_axis, initialise, xavier
 
 
 class PlacedProjection(SplitProjection):
@@ -37,7 +37,7 @@ class PlacedProjection(SplitProjection):
     def keys(self, memory: Float[Tensor, "B Tk C2"]) -> KeysAndValues:
         content, place = memory.chunk(2, -1)
         k, v = self.to_k(content + place), self.to_v(content)
-        return by_head(k, self.D), by_head(v, self.D)
+        return split_heads(k, self.D), split_heads(v, self.D)
 
 
 class Placed(nn.Module):
@@ -117,7 +117,7 @@ class Detector(nn.Module):
         there = torch.ones_like(seen[:, 0], dtype=torch.bool)
         if mask is not None:
             there = F.interpolate(mask[None].float(), there.shape[1:])[0].bool()
-        keys = None if mask is None else over_keys(there.flatten(1))
+        keys = None if mask is None else add_query_axis(there.flatten(1))
         x = self.to_width(seen.flatten(2).mT)  # (B, R·K, C)
         place = sines_of_places(there, x.shape[-1]).to(x.dtype)
         memory = torch.cat((self.encoder(x, place=place, mask=keys), place), -1)

@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attnbook.attention import Attention, Projection, by_head, normed
-from attnbook.block import Stack, one_each
+from attnbook.attention import Attention, Projection, normalise, split_heads
+from attnbook.block import Stack, cache_for_each
 from attnbook.cache import AppendOnly, Cache, DecodingState, append_to
 from attnbook.feedforward import GatedMLP
 from attnbook.masks import Grid, Mask, Pattern, local
@@ -102,7 +102,7 @@ class QueriesAlone(nn.Module):
         self.to_q, self.q_norm = nn.Linear(width, heads * D, bias=False), RMSNorm(D, eps)
 
     def queries(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B H T D"]:
-        return normed(by_head(self.to_q(x), self.D), self.q_norm)
+        return normalise(split_heads(self.to_q(x), self.D), self.q_norm)
 
 
 class SharingAttention(Attention):
@@ -134,11 +134,12 @@ class SharingAttention(Attention):
         else:
             kept = cache if isinstance(cache, Cache) else None
             q, k, v = self.project(x)
-            q, k = self.rotated(q, k, kept, False, positions)
+            q, k = self.rotate_both(q, k, kept, False, positions)
             if kept is not None:
                 k, v = append_to(kept, k, v, mask)
             sizes = x.shape[0], x.shape[1], k.shape[2], x.device
-            mask, grid = self.visible(mask, Grid(*sizes) if kept is None else kept.grid(*sizes))
+            grid = Grid(*sizes) if kept is None else kept.grid(*sizes)
+            mask, grid = self.combine_masks(mask, grid)
             left = Shared(k, v, mask, grid)
         heads = self.mix(q, left.k, left.v, left.mask, left.grid)
         return self.to_out(heads.transpose(1, 2).flatten(2)), left
@@ -268,7 +269,7 @@ class StreamsStack(Stack):
         x, own = x[..., : self.width], x[..., self.width :].unflatten(-1, (len(self.blocks), -1))
         streams = torch.stack([x, *(as_large(spread(x), x) for spread in self.spread)])
         left: dict[bool, Shared] = {}  # of blocks with a window, and of the others
-        pairs = zip(self.blocks, one_each(self.blocks, caches), strict=True)
+        pairs = zip(self.blocks, cache_for_each(self.blocks, caches), strict=True)
         for i, (block, cache) in enumerate(pairs):
             near = block.get_submodule("attention").pattern is not None
             given = own[:, :, i], left.get(near), mask, cache, positions

@@ -9,7 +9,7 @@ from attnbook.block import Stack
 from attnbook.feedforward import MLP
 from attnbook.models.config import SIZES, Config, activation, only, read
 from attnbook.models.layout import Table
-from attnbook.models.parts import Later, pre_norm
+from attnbook.models.parts import OffsetLearned, pre_norm
 from attnbook.models.registry import family
 from attnbook.norms import LayerNorm
 from attnbook.transformer import Embed, LanguageModel, Tied, initialise, normal
@@ -31,7 +31,7 @@ def opt(
         attention = Attention(Projection(width, heads), nn.Linear(width, width))
         return attention, MLP(width, hidden, activation)
 
-    embed = Embed(V, width, Later(T, width, first=2))
+    embed = Embed(V, width, OffsetLearned(T, width, first=2))
     body = Stack(pre_norm(parts, depth, norm), norm())
     return initialise(LanguageModel(embed, body, Tied(embed)), normal)
 

@@ -1,7 +1,6 @@
 """What several families are put together with."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -9,7 +8,7 @@ from torch import Tensor, nn
 from attnbook.attention import Attention, Projection
 from attnbook.block import Block, ParallelBlock, PreNorm, Stack
 from attnbook.positions import Learned, Rotary
-from attnbook.transformer import Embed, LanguageModel, Tied, initialise, normal, over_keys
+from attnbook.transformer import Embed, LanguageModel, Tied, add_query_axis, initialise, normal
 
 
 def decoder(
@@ -52,11 +51,12 @@ def side_by_side(
     kv_heads: int | None = None,
     biases: tuple[bool, bool] = (False, False),
     qk_norm: Callable[[int], nn.Module] | None = None,
-    **ends: Any,
+    tie: bool = False,
+    after: nn.Module | None = None,
 ) -> LanguageModel:
     """Attention and network behind one norm. `biases` are those of the attention and of the map to
-    the vocabulary, `qk_norm` makes the norm of so many heads' queries or keys, `ends` is what
-    `decoder` is told besides."""
+    the vocabulary, `qk_norm` makes the norm of so many heads' queries or keys, `tie` and `after`
+    are as in `decoder`."""
 
     def block() -> ParallelBlock:
         norms = [qk_norm(n) for n in (heads, kv_heads or heads)] if qk_norm else []
@@ -65,10 +65,10 @@ def side_by_side(
         return ParallelBlock(attention, network(), norm())
 
     blocks = [block() for _ in range(depth)]
-    return decoder(V, width, blocks, norm(), bias=biases[1], **ends)
+    return decoder(V, width, blocks, norm(), tie, after=after, bias=biases[1])
 
 
-class Later(Learned):
+class OffsetLearned(Learned):
     """A table whose first positions nobody stands at: counting begins at `first` (RoBERTa, 2)."""
 
     def __init__(self, limit: int, width: int, first: int):
@@ -97,4 +97,4 @@ class EncoderAlone(nn.Module):
         self, source: Tensor, mask: Bool[Tensor, "B T"] | None = None
     ) -> Float[Tensor, "B T C"]:
         """`mask` is True at what is there, False at padding."""
-        return self.encoder(self.source_embed(source), mask=over_keys(mask))
+        return self.encoder(self.source_embed(source), mask=add_query_axis(mask))

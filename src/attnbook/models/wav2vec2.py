@@ -15,7 +15,7 @@ from attnbook.models.config import SIZES, Config, activation, given, only, read
 from attnbook.models.layout import Table
 from attnbook.models.registry import family
 from attnbook.norms import LayerNorm
-from attnbook.transformer import initialise, normal, over_keys
+from attnbook.transformer import add_query_axis, initialise, normal
 
 Step = tuple[int, int, int]  # width, kernel and stride of a convolution over time
 USUAL: tuple[Step, ...] = ((512, 10, 5), *((512, 3, 2),) * 4, *((512, 2, 2),) * 2)
@@ -113,7 +113,7 @@ class CTCModel(nn.Module):
     ) -> Float[Tensor, "B T V"]:
         """Logits of each frame. `mask` is True at samples, False at padding behind them."""
         x, there = self.embed(sound, mask)
-        return self.lm_head(self.body(x, mask=over_keys(there)))
+        return self.lm_head(self.body(x, mask=add_query_axis(there)))
 
 
 def wav2vec2(

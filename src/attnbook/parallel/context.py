@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from attnbook.attention import Attention
 from attnbook.efficient.flash import exp_below
 from attnbook.parallel.wire import Wire
-from attnbook.scores import shared
+from attnbook.scores import repeat_kv
 from attnbook.transformer import LanguageModel
 
 
@@ -74,7 +74,7 @@ def ring_attend(
     top = torch.full_like(q[..., :1], -math.inf)
     total, output = torch.zeros_like(top), torch.zeros_like(q)
     for n in range(wire.size):
-        k, v = (shared(part, q.shape[1]) for part in block)
+        k, v = (repeat_kv(part, q.shape[1]) for part in block)
         i, j = where[wire.rank], where[(wire.rank - n) % wire.size]
         scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
         scores = scores.masked_fill(j > i[:, None], -math.inf)

@@ -97,7 +97,7 @@ def test_rows_are_chosen_and_entries_cannot_be_cut():
 
 
 def test_what_cannot_be_is_refused():
-    with pytest.raises(ValueError, match="a group is at least 1; got 0"):
+    with pytest.raises(ValueError, match="group size is 0; a whole number"):
         Compress(WIDTH, 6, 0)
     with pytest.raises(ValueError, match="no mask but a causal one"):
         layer()(x(2, 9, WIDTH), mask=causal & local(3))

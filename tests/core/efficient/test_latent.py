@@ -92,7 +92,7 @@ def test_keys_need_not_be_made_to_be_asked():
     made, x = layer()
     with watch(made, LatentAttention) as seen:
         made(x)
-    q, q_turned = made.project.by_head(made.project.to_q(x)).split([D, TURNED], -1)
+    q, q_turned = made.project.split_heads(made.project.to_q(x)).split([D, TURNED], -1)
     latent, turned = made.project.to_latent(x).split([LATENT, TURNED], -1)
     to_k = made.project.to_kv.weight.view(H, 2 * D, LATENT)[:, :D]
     both = torch.cat((q @ to_k, made.rotate(q_turned)), -1)
