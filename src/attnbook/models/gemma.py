@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -132,13 +131,17 @@ def embedding_gemma(
     depth: int = 24,
     heads: int = 3,
     kv_heads: int = 1,
+    D: int = 256,
     hidden: int = 1152,
     windows: Sequence[int | None] = (257, 257, 257, 257, 257, None),
-    **sizes: Any,
+    rotations: tuple[Rotary | None, Rotary | None] = (None, None),
+    scale: float = 256**-0.5,
+    eps: float = 1e-6,
 ) -> MaskedLanguageModel:
     """Vera et al. 2025, "EmbeddingGemma", section 2.1, 300M: a Gemma 3 that sees the text on both
-    sides, without a head. A window is 256 positions either way. `sizes` are those of `gemma3`."""
-    model = gemma3(V, width, depth, heads, kv_heads, hidden=hidden, windows=windows, **sizes)
+    sides, without a head. A window is 256 positions either way."""
+    sizes = V, width, depth, heads, kv_heads, D, hidden
+    model = gemma3(*sizes, windows, rotations, scale, eps)
     return MaskedLanguageModel(model.embed, model.body, nn.Identity())
 
 

@@ -1,7 +1,6 @@
 """GLM: GLM-4, first without and then with norms behind each part."""
 
 from functools import partial
-from typing import Any
 
 from torch import nn
 
@@ -19,10 +18,23 @@ from attnbook.positions import Rotary, linear, neighbours
 from attnbook.transformer import LanguageModel
 
 
-def glm(**sizes: Any) -> LanguageModel:
+def glm(
+    V: int = 151_552,
+    width: int = 4096,
+    depth: int = 40,
+    heads: int = 32,
+    kv_heads: int = 2,
+    D: int = 128,
+    hidden: int = 13_696,
+    rotate: Rotary | None = None,
+    bias: bool = True,
+    eps: float = 1.5625e-7,
+    tie: bool = False,
+) -> LanguageModel:
     """GLM Team 2024, "ChatGLM", section 2, GLM-4-9B: a norm before each part, keys that many
     queries share, biases on queries, keys and values."""
-    return glm4(after=False, **sizes)
+    sizes = V, width, depth, heads, kv_heads, D, hidden
+    return glm4(*sizes, rotate, bias, eps, tie, after=False)
 
 
 def glm4(

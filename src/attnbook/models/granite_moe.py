@@ -1,7 +1,6 @@
 """Granite-MoE: Granite with a mixture of small experts in each block."""
 
 from functools import partial
-from typing import Any
 
 from torch import nn
 
@@ -11,17 +10,22 @@ from attnbook.models.config import Config, read
 from attnbook.models.granite import GRANITE, granite, of_granite
 from attnbook.models.layout import Names, rows_of_expert
 from attnbook.models.registry import family
+from attnbook.positions import Rotary
 from attnbook.transformer import LanguageModel
 
 
 def granite_moe(
+    V: int = 49_155,
     width: int = 1536,
     depth: int = 32,
     heads: int = 24,
     kv_heads: int = 8,
     hidden: int = 512,
     experts: tuple[int, int] = (40, 8),
-    **sizes: Any,
+    rotate: Rotary | None = None,
+    multipliers: tuple[float, float, float, float] = (12.0, 1 / 128, 0.22, 1 / 16),
+    eps: float = 1e-5,
+    tie: bool = True,
 ) -> LanguageModel:
     """Granite Team 2024, "Granite 3.0 language models", table 1, 3B-A800M: 40 small experts in each
     block, of which 8 work on a token. `experts` are how many there are, and how many work."""
@@ -30,9 +34,8 @@ def granite_moe(
         networks = [SwiGLU(width, hidden) for _ in range(experts[0])]
         return MixtureOfExperts(networks, router=TopKSoftmax(width, *experts, bias=False))
 
-    return granite(
-        width=width, depth=depth, heads=heads, kv_heads=kv_heads, network=mixture, **sizes
-    )
+    sizes = V, width, depth, heads, kv_heads, hidden
+    return granite(*sizes, rotate, multipliers, eps, tie, mixture)
 
 
 def granite_moe_names(model: nn.Module) -> Names:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from torch import nn
 
@@ -61,21 +60,42 @@ def llama(
     return decoder(V, width, [block(i) for i in range(depth)], norm(width), tie)
 
 
-def mistral(depth: int = 32, window: int | None = 4096, **sizes: Any) -> LanguageModel:
+def mistral(
+    V: int = 32_000,
+    width: int = 4096,
+    depth: int = 32,
+    heads: int = 32,
+    kv_heads: int = 8,
+    hidden: int = 14_336,
+    D: int = 128,
+    window: int | None = 4096,
+    rotations: Sequence[Rotate | None] = (),
+    eps: float = 1e-5,
+    tie: bool = False,
+) -> LanguageModel:
     """Jiang et al. 2023, table 1: a Llama of shared keys that sees the last 4,096 positions."""
-    sizes = {"kv_heads": 8, "D": 128, "hidden": 14_336, "eps": 1e-5} | sizes
-    return llama(depth=depth, windows=[window], **sizes)
+    sizes = V, width, depth, heads, kv_heads, hidden
+    return llama(*sizes, D=D, windows=[window], rotations=rotations, eps=eps, tie=tie)
 
 
 def smollm3(
-    depth: int = 36, every: int = 4, rotate: Rotary | None = None, **sizes: Any
+    V: int = 128_256,
+    width: int = 2048,
+    depth: int = 36,
+    heads: int = 16,
+    kv_heads: int = 4,
+    hidden: int = 11_008,
+    D: int = 128,
+    every: int = 4,
+    rotate: Rotary | None = None,
+    eps: float = 1e-6,
+    tie: bool = True,
 ) -> LanguageModel:
     """Hugging Face 2025, SmolLM3 3B: in every fourth block queries and keys are not rotated, so
     that it compares content alone (Yang et al. 2025, "Rope to Nope and Back Again")."""
-    usual: Sizes = {"V": 128_256, "width": 2048, "heads": 16, "kv_heads": 4, "D": 128}
-    sizes = usual | {"hidden": 11_008, "eps": 1e-6, "tie": True} | sizes
-    rotate = rotate or Rotary(sizes["D"], 5_000_000.0)
-    return llama(depth=depth, rotations=[rotate] * (every - 1) + [None], **sizes)
+    turns = [rotate or Rotary(D, 5_000_000.0)] * (every - 1)
+    sizes = V, width, depth, heads, kv_heads, hidden
+    return llama(*sizes, D=D, rotations=[*turns, None], eps=eps, tie=tie)
 
 
 ATTENTION: Table = {

@@ -1,6 +1,6 @@
 """Mixtral: a Llama with a mixture of experts in each block."""
 
-from typing import Any
+from collections.abc import Sequence
 
 from torch import nn
 
@@ -9,6 +9,7 @@ from attnbook.feedforward import SwiGLU
 from attnbook.models.config import Config, Sizes, head_width, read, rotation
 from attnbook.models.llama import LLAMA, llama, of_llama
 from attnbook.models.registry import family
+from attnbook.positions import Rotate
 from attnbook.transformer import LanguageModel
 
 
@@ -22,15 +23,20 @@ def mixtral(
     base: float = 1_000_000.0,
     experts: int = 8,
     active: int = 2,
-    **parts: Any,
+    D: int | None = None,
+    windows: Sequence[int | None] = (None,),
+    rotations: Sequence[Rotate | None] = (),
+    eps: float = 1e-5,
+    tie: bool = False,
 ) -> LanguageModel:
     """Jiang et al. 2024, section 2 and table 1: a Llama with a mixture of SwiGLUs in each block.
-    Of 46.7 billion parameters 12.9 work on a token. `parts` are those of `llama`."""
+    Of 46.7 billion parameters 12.9 work on a token."""
 
     def mixture() -> MixtureOfExperts:
         return MixtureOfExperts([SwiGLU(width, hidden) for _ in range(experts)], width, active)
 
-    return llama(V, width, depth, heads, kv_heads, hidden, base, network=mixture, **parts)
+    sizes = V, width, depth, heads, kv_heads, hidden
+    return llama(*sizes, base, D, windows, rotations, mixture, eps=eps, tie=tie)
 
 
 MIXTRAL = LLAMA | {

@@ -1,7 +1,7 @@
 """Phi: GPT-J's block (Phi-2), later a Llama with a window (Phi-3, Phi-4-mini)."""
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from torch import nn
 
@@ -38,11 +38,23 @@ def phi(
     return side_by_side(V, width, depth, heads, *parts, kv_heads, (True, True), each)
 
 
-def phi3(depth: int = 32, window: int | None = 2047, **sizes: Any) -> LanguageModel:
+def phi3(
+    V: int = 32_064,
+    width: int = 3072,
+    depth: int = 32,
+    heads: int = 32,
+    kv_heads: int = 32,
+    hidden: int = 8192,
+    D: int = 96,
+    window: int | None = 2047,
+    rotations: Sequence[Rotary] = (),
+    eps: float = 1e-5,
+    tie: bool = False,
+) -> LanguageModel:
     """Abdin et al. 2024, "Phi-3", section 2, mini: a Llama with a window. Phi-4-mini turns a
     part of the channels only, as a `Rotary` of fewer frequencies does."""
-    sizes = {"V": 32_064, "width": 3072, "kv_heads": 32, "D": 96, "hidden": 8192} | sizes
-    return mistral(depth, window, **sizes)
+    sizes = V, width, depth, heads, kv_heads, hidden
+    return mistral(*sizes, D, window, rotations, eps, tie)
 
 
 PHI: Table = {

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from torch import nn
 
@@ -87,30 +86,43 @@ def softmax_mixture(
 
 
 def qwen2_moe(
+    V: int = 151_936,
+    width: int = 2048,
+    depth: int = 24,
+    heads: int = 16,
+    kv_heads: int = 16,
     hidden: int = 1408,
     experts: tuple[int, int] = (60, 4),
     shared: int = 5632,
     sum_to_one: bool = False,
-    **sizes: Any,
+    rotate: Rotary | None = None,
+    eps: float = 1e-6,
+    tie: bool = False,
 ) -> LanguageModel:
     """Qwen Team 2024, Qwen1.5-MoE-A2.7B, and Yang et al. 2024, "Qwen2", section 2.2.2: Qwen2 with
     60 small experts, of which 4 work on a token, beside a gated one that works on all."""
-    sizes = {"width": 2048, "depth": 24, "heads": 16, "kv_heads": 16} | sizes
-    network = partial(softmax_mixture, sizes["width"], hidden, experts, sum_to_one, shared)
-    return qwen2(network=network, **sizes)
+    mixture = partial(softmax_mixture, width, hidden, experts, sum_to_one, shared)
+    return qwen2(V, width, depth, heads, kv_heads, hidden, rotate, eps, tie, mixture)
 
 
 def qwen3_moe(
+    V: int = 151_936,
+    width: int = 2048,
+    depth: int = 48,
+    heads: int = 32,
+    kv_heads: int = 4,
+    D: int = 128,
     hidden: int = 768,
     experts: tuple[int, int] = (128, 8),
     sum_to_one: bool = True,
-    **sizes: Any,
+    rotate: Rotary | None = None,
+    eps: float = 1e-6,
+    tie: bool = False,
 ) -> LanguageModel:
     """Yang et al. 2025, "Qwen3", section 2 and table 2, 30B-A3B: Qwen3 with 128 small experts, of
     which 8 work on a token, and no shared one."""
-    sizes = {"width": 2048, "depth": 48, "heads": 32, "kv_heads": 4} | sizes
-    network = partial(softmax_mixture, sizes["width"], hidden, experts, sum_to_one)
-    return qwen3(network=network, **sizes)
+    mixture = partial(softmax_mixture, width, hidden, experts, sum_to_one)
+    return qwen3(V, width, depth, heads, kv_heads, D, hidden, rotate, eps, tie, mixture)
 
 
 QWEN_MOE = LLAMA | {
