@@ -1,8 +1,10 @@
 """`load` reads what people have: files without a head, with another one, pickled, in GGUF."""
 
 import json
+import os
 import pickle
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ from family_cases import GROUPED, NO_TOKENS, PICTURE, PLAIN, SIZES, T5, TEXT, T,
 from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
+from attnbook.models.checkpoint import SafeTensors, checkpoint
 from attnbook.models.hub import load, load_tokenizer, save
 
 transformers = pytest.importorskip("transformers")
@@ -171,6 +174,40 @@ def test_training_a_loaded_model_leaves_its_file_alone(llama, tmp_path):
         weight.add_(1)
     assert path.read_bytes() == before
     assert_close(load(tmp_path)(TOKENS), llama(TOKENS).logits, rtol=1e-5, atol=1e-5)
+
+
+def held(name):
+    """Bytes of this process' memory: VmRSS now, VmHWM at most since it was last reset."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(name))
+
+
+@pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="needs Linux' /proc")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_loading_holds_little_more_than_the_weights(tmp_path, dtype):
+    """Of a checkpoint in several files, in 16 bits; the maps of queries, keys and values are joined
+    here, and what becomes float32 cannot stay in the files' own memory."""
+    with torch.device("meta"):
+        sizes = {"hidden_size": 480, "intermediate_size": 1400, "num_hidden_layers": 8}
+        model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**GROUPED | PLAIN | sizes))
+    model = model.to_empty(device="cpu").bfloat16()
+    for weight in model.parameters():
+        weight.data.fill_(0.5)
+    model.save_pretrained(tmp_path, max_shard_size="10MB")
+    del model
+    assert len(list(tmp_path.glob("*.safetensors"))) > 3
+    load(tmp_path)  # what the first call imports is no weight
+    Path("/proc/self/clear_refs").write_text("5")
+    before = held("VmRSS")
+    ours = load(tmp_path, dtype)
+    most = held("VmHWM") - before
+    assert most < 1.2 * sum(weight.nbytes for weight in ours.parameters()) + 4e6
+
+
+def test_shapes_are_known_without_reading_a_tensor(llama, tmp_path):
+    tensors = checkpoint(tmp_path)
+    assert isinstance(tensors, SafeTensors) and len(tensors.shapes) == len(tensors)
+    assert all(tuple(tensors[name].shape) == shape for name, shape in tensors.shapes.items())
 
 
 # -- other files ---------------------------------------------------------------------------------

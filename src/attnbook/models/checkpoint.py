@@ -64,16 +64,23 @@ def files(source: str | Path, name: str) -> list[Path]:
 
 class SafeTensors(Mapping[str, Tensor]):
     """The tensors of safetensors files by name. Each is mapped from the disk when it is asked for,
-    and let go with the last who uses it: no more of the files is held in memory."""
+    and let go with the last who uses it: no more of the files is held in memory. `shapes` are known
+    from the files' heads."""
 
     def __init__(self, paths: Iterable[Path]):
         from safetensors import safe_open
 
-        def names(path: Path) -> list[str]:
+        def shapes(path: Path) -> dict[str, tuple[int, ...]]:
             with safe_open(path, "pt") as file:
-                return list(file.keys())
+                names = file.keys()
+                return {name: tuple(file.get_slice(name).get_shape()) for name in names}
 
-        self.paths = {name: path for path in paths for name in undamaged(path, names)}
+        self.paths: dict[str, Path] = {}
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        for path in paths:
+            found = undamaged(path, shapes)
+            self.paths |= dict.fromkeys(found, path)
+            self.shapes |= found
 
     def __getitem__(self, name: str) -> Tensor:
         from safetensors import safe_open
