@@ -2,6 +2,7 @@
 
 import math
 import operator
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -27,6 +28,19 @@ def check_positive(name: str, value: Any) -> float | None:
     if not number > 0:
         raise ValueError(f"{name} is {value!r}; a number above 0, or None for no limit")
     return number
+
+
+def check_same(what: str, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+    """Raise a ValueError, `what` and the first three differences, unless what was stored (`there`)
+    is what is needed (`here`)."""
+    wrong = [
+        f"{name} {there.get(name, 'absent')} there, {here.get(name, 'absent')} here"
+        for name in {**there, **here}
+        if there.get(name) != here.get(name)
+    ]
+    if wrong:
+        more = f"; and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+        raise ValueError(f"{what}: {'; '.join(wrong[:3])}{more}")
 
 
 def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

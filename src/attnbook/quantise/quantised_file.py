@@ -7,6 +7,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from attnbook.checks import check_same
 from attnbook.files import replacing
 from attnbook.quantise.rounding import (
     Product,
@@ -84,11 +85,4 @@ def check(
             here[f"{name}.matrix.stored"] = (R, -(-C // 2) if width <= 4 else C)
             here[f"{name}.matrix.scales"] = (R, -(-C // group))
     there = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    wrong = [
-        f"{name} {there.get(name, 'absent')} there, {here.get(name, 'absent')} here"
-        for name in there | here
-        if there.get(name) != here.get(name)
-    ]
-    if wrong:
-        more = f"; and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-        raise ValueError(f"{path} is of another model: {'; '.join(wrong[:3])}{more}")
+    check_same(f"{path} is of another model", there, here)

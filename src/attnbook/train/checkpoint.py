@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from attnbook.checks import check_same
 from attnbook.files import replacing
 
 
@@ -50,14 +51,7 @@ class FileCheckpoint:
                 f"{self.path} is not a readable checkpoint ({reason}); remove it to start anew"
             ) from error
         here = self.plan | shapes(self.model.state_dict())
-        wrong = [
-            f"{name} {there.get(name, 'absent')} there, {here.get(name, 'absent')} here"
-            for name in here | there
-            if there.get(name) != here.get(name)
-        ]
-        if wrong:
-            more = f"; and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-            raise ValueError(f"{self.path} is of another run: {'; '.join(wrong[:3])}{more}")
+        check_same(f"{self.path} is of another run", there, here)
         self.model.load_state_dict(stored["model"])
         self.optimizer.load_state_dict(stored["optimizer"])
         return stored
