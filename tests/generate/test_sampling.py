@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.testing import assert_close
 
-from attnbook.generate.sampling import generate, greedy, min_p, sample, temperature, top_k, top_p
+from attnbook.generate.sampling import (
+    LogProbs,
+    generate,
+    greedy,
+    min_p,
+    repetition_penalty,
+    sample,
+    stream,
+    temperature,
+    top_k,
+    top_p,
+)
 from attnbook.generate.search import beam_search, greedy_search, penalty
 from attnbook.models.gpt2 import gpt2
 from attnbook.models.llama import llama
@@ -108,6 +119,15 @@ def test_filters_are_those_of_transformers(logits, k, p, t):
     assert_close(min_p(p)(logits), theirs.MinPLogitsWarper(p)(None, logits))
 
 
+@settings(max_examples=30)
+@given(SEVEN, st.lists(st.integers(0, 6), min_size=1, max_size=9), st.floats(0.2, 5))
+def test_the_repetition_penalty_is_that_of_transformers(logits, tokens, penalty):
+    theirs = pytest.importorskip("transformers.generation.logits_process")
+    logits, tokens = torch.tensor([logits, logits[::-1]]), torch.tensor([tokens, tokens[::-1]])
+    expected = theirs.RepetitionPenaltyLogitsProcessor(penalty)(tokens, logits.clone())
+    assert_close(repetition_penalty(penalty)(logits, tokens), expected)
+
+
 def test_samples_come_as_often_as_they_are_likely():
     choose = sample(temperature(2.0), top_k(3), generator=torch.Generator().manual_seed(0))
     drawn = choose(LOGITS[:1].expand(20_000, 4))
@@ -144,6 +164,7 @@ def test_the_same_generator_draws_the_same():
         (lambda: top_p(0.0), "got p = 0"),
         (lambda: top_p(1.5), "got p = 1.5"),
         (lambda: min_p(1.5), "got 1.5"),
+        (lambda: repetition_penalty(0.0), "greater than 0, 1 for none; got 0"),
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(wrong, message):
@@ -185,6 +206,28 @@ def test_cached_writing_is_uncached_writing(model, tokens):
 def test_each_token_is_chosen_from_the_logits_of_all_before(model, tokens):
     written = generate(model, tokens, 5)
     assert_close(model(written)[:, 3:-1].argmax(-1), written[:, 4:])
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_a_process_knows_all_tokens_so_far(model, tokens, cached):
+    """None is written twice if what was there once is forbidden."""
+
+    def once(logits, tokens):
+        return logits.scatter(1, tokens, -torch.inf)
+
+    written = generate(model, tokens, 7, cached=cached, process=once)
+    new = written[:, 4:]
+    assert all(len(set(row.tolist())) == 7 for row in new)
+    assert not (new[:, :, None] == tokens[:, None]).any()
+    streamed = torch.stack([*stream(model, tokens, 7, cached=cached, process=once)], 1)
+    assert torch.equal(streamed, new)
+
+
+def test_log_probabilities_are_those_of_reading_what_was_written(model, tokens):
+    sampler = LogProbs(sample(top_k(3), generator=torch.Generator().manual_seed(0)))
+    written = generate(model, tokens, 5, sampler)
+    again = model(written)[:, 3:-1].log_softmax(-1).gather(-1, written[:, 4:, None])[..., 0]
+    assert_close(torch.stack(sampler.log_p, 1), again)
 
 
 def test_a_cache_is_fed_each_token_once(model, tokens):

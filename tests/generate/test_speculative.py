@@ -179,7 +179,7 @@ def test_it_stops_after_its_end():
     whole = generate(target, PROMPT[None], 20)[0]
     end = int(whole[9])
     first = whole[5:].tolist().index(end) + 6
-    written = speculative(target, DRAFTS["copy"](), PROMPT, 20, end=end, generator=rng())
+    written = speculative(target, DRAFTS["copy"](), PROMPT, 20, eos=end, generator=rng())
     assert torch.equal(written.tokens, whole[:first])
 
 

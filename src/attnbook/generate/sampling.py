@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 Logits = Float[Tensor, "B V"]
 Sampler = Callable[[Logits], Int[Tensor, " B"]]
+Process = Callable[[Logits, Int[Tensor, "B T"]], Logits]  # knows the tokens so far, prompt included
 Eos = int | Collection[int] | Int[Tensor, " B"]  # one, any of several, or one for each row
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.uint8)
 CHECK_EVERY = 16  # tokens between two checks on a GPU, where each one waits for all that is queued
@@ -88,6 +89,43 @@ def sample(*filters: Callable[[Logits], Logits], generator: torch.Generator) -> 
     return sampler
 
 
+class LogProbs:
+    """A sampler that keeps the log probability of each token that `sampler` chooses.
+
+    `log_p` has those of a step in each entry, (B,), as the logits say that `generate` hands over,
+    before the filters of `sampler`. Of a row that has stopped they mean nothing. Make a new one for
+    each call of `generate`.
+    """
+
+    def __init__(self, sampler: Sampler = greedy):
+        self.sampler = sampler
+        self.log_p: list[Float[Tensor, " B"]] = []
+
+    def __call__(self, logits: Logits) -> Int[Tensor, " B"]:
+        """The sampler's tokens."""
+        tokens = self.sampler(logits)
+        self.log_p.append(logits.float().log_softmax(-1).gather(1, tokens[:, None])[:, 0])
+        return tokens
+
+
+def repetition_penalty(penalty: float) -> Process:
+    """Make the tokens so far less likely for `penalty` > 1: positive logits are divided by it,
+    negative ones multiplied.
+
+    Keskar et al. 2019 (CTRL) divide all; by sign as in published code, where a negative logit would
+    grow otherwise.
+    """
+    if not penalty > 0:
+        raise ValueError(f"a repetition penalty is greater than 0, 1 for none; got {penalty}")
+
+    def process(logits: Logits, tokens: Int[Tensor, "B T"]) -> Logits:
+        seen = logits.gather(1, tokens)  # (B T)
+        seen = torch.where(seen > 0, seen / penalty, seen * penalty)
+        return logits.scatter(1, tokens, seen)
+
+    return process
+
+
 def generate(
     model: Any,
     tokens: Int[Tensor, "B T"],
@@ -99,6 +137,7 @@ def generate(
     eos: Eos | None = None,
     pad: int | None = None,
     check_every: int | None = None,
+    process: Process | None = None,
 ) -> Int[Tensor, "B L"]:
     """`tokens` and up to `max_new_tokens` more. With dropout, call `eval()` first.
 
@@ -111,7 +150,7 @@ def generate(
     if check_every is None:
         exact = tokens.device.type == "cpu" or session is model
         check_every = 1 if exact else CHECK_EVERY
-    new = list(decode(session, tokens, max_new_tokens, sampler, stop, check_every))
+    new = list(decode(session, tokens, max_new_tokens, sampler, stop, check_every, process))
     if stop.given and len(new) > 1 and check_every > 1:
         new = new[: int(stop.length)]  # what was written before all rows had stopped
     return torch.cat((tokens, *(token[:, None] for token in new)), 1)
@@ -127,12 +166,14 @@ def stream(
     mask: Bool[Tensor, "B T"] | None = None,
     eos: Eos | None = None,
     pad: int | None = None,
+    process: Process | None = None,
 ) -> Iterator[Int[Tensor, " B"]]:
     """The tokens that `generate` appends, one per row at a time, as soon as they are chosen.
 
     `model(tokens)` gives logits. Cached, the past is not computed again: `model.caches()` starts
     empty caches, `model(new, caches)` fills them. A model that has learned a limited number of
-    positions reads the last `window` tokens only, anew at each step.
+    positions reads the last `window` tokens only, anew at each step. `process(logits, tokens)`
+    changes the logits before the sampler reads them, knowing the tokens so far, padding included.
 
     Prompts of different lengths are padded, on either side: `mask` is True at their tokens. A row
     stops after its `eos`: a token, any of a set, or a tensor of one per row; from then on it holds
@@ -142,7 +183,7 @@ def stream(
     """
     session = start_session(model, tokens, max_new_tokens, cached, window, mask)
     stop = StopTokens(eos, len(tokens), pad, tokens.device)
-    return decode(session, tokens, max_new_tokens, sampler, stop)
+    return decode(session, tokens, max_new_tokens, sampler, stop, process=process)
 
 
 def decode(
@@ -152,11 +193,14 @@ def decode(
     sampler: Sampler,
     stop: "StopTokens",
     check_every: int = 1,
+    process: Process | None = None,
 ) -> Iterator[Int[Tensor, " B"]]:
     """The loop of generation: logits after the last position, sample, append."""
     nan = torch.zeros(len(tokens), dtype=torch.bool, device=tokens.device)
     for step in range(1, max_new_tokens + 1):
-        logits = session(tokens)  # (B, V)
+        logits = session(tokens)  # (B V)
+        if process is not None:
+            logits = process(logits, tokens)
         if step == 1:
             stop.check(logits.shape[-1])
         check = step % check_every == 0 or step == max_new_tokens
@@ -165,7 +209,7 @@ def decode(
             check_nan(nan)
         elif check_every > 1:  # until the next check such a row samples from anything
             logits = logits.masked_fill(nan[:, None], 0.0)
-        new = stop(sampler(logits))  # (B,)
+        new = stop(sampler(logits))  # (B)
         tokens = torch.cat((tokens, new[:, None]), 1)
         yield new
         if check and stop.all():

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnbook.cache import DecodingState, WindowCache
+from attnbook.device import device_of
 
 Logits = Float[Tensor, "N V"]
 Chances = Callable[[Logits], Float[Tensor, "N V"]]
@@ -25,7 +26,7 @@ Propose = Callable[[Int[Tensor, " T"], int, torch.Generator | None], Drafted]
 
 def certain(logits: Logits) -> Float[Tensor, "N V"]:
     """All probability on the most likely token: decoding is greedy then."""
-    return torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).to(logits.dtype)
+    return F.one_hot(logits.argmax(-1), logits.shape[-1]).to(logits.dtype)
 
 
 def after(*filters: Callable[[Logits], Logits]) -> Chances:
@@ -110,7 +111,7 @@ class Reader:
         known = min(common(self.seen, tokens), len(tokens) - count)
         if known < len(self.seen) or self.caches is None:
             known = self.back_to(known)
-        device = next(self.model.parameters()).device
+        device = device_of(self.model)
         new = tokens[None, known:].to(device)
         logits = self.model(new) if self.caches is None else self.model(new, self.caches)
         self.seen = tokens
@@ -138,33 +139,34 @@ def speculative(
     model: nn.Module,
     propose: Propose,
     tokens: Int[Tensor, " T"],
-    steps: int,
+    max_new_tokens: int,
     K: int = 4,
     chances: Chances = certain,
     generator: torch.Generator | None = None,
-    end: int | None = None,
+    eos: int | None = None,
 ) -> Written:
-    """`tokens` and `steps` more, as `generate` would write them, in fewer calls of the model.
+    """`tokens` and up to `max_new_tokens` more, as `generate` would write them, in fewer calls of
+    the model.
 
     `propose` drafts up to K tokens at a time. `chances` makes probabilities of the model's logits:
     `certain` for the most likely token, `after(temperature(t), top_p(p))` for drawing. Stops after
-    `end`, if given. For one sequence, since rows would be accepted to different lengths. With
+    `eos`, if given. For one sequence, since rows would be accepted to different lengths. With
     dropout, call `eval()` first.
     """
-    if tokens.dim() != 1 or len(tokens) < 1 or steps < 0 or K < 1:
+    if tokens.dim() != 1 or len(tokens) < 1 or max_new_tokens < 0 or K < 1:
         raise ValueError(
-            "needs one sequence of at least 1 token, 0 steps and K of 1; got tokens of shape "
-            f"{tuple(tokens.shape)}, {steps} steps, K = {K}"
+            "needs one sequence of at least 1 token, max_new_tokens ≥ 0 and K ≥ 1; got tokens of "
+            f"shape {tuple(tokens.shape)}, {max_new_tokens} and {K}"
         )
     read, tokens, proposed, kept = Reader(model, chances, K + 1), tokens.cpu(), 0, 0
-    length = len(tokens) + steps
+    length = len(tokens) + max_new_tokens
     while len(tokens) < length:
         drafted, q = propose(tokens, min(K, length - len(tokens) - 1), generator)
         p = read(torch.cat((tokens, drafted)), len(drafted) + 1)
         new = judge(p, q.to(p.dtype), drafted, generator)
         proposed, kept = proposed + len(drafted), kept + len(new) - 1
-        if end is not None and (new == end).any():
-            length = len(tokens) + new.tolist().index(end) + 1
+        if eos is not None and (new == eos).any():
+            length = len(tokens) + new.tolist().index(eos) + 1
         tokens = torch.cat((tokens, new))[:length]
     return Written(tokens, read.calls, proposed, kept)
 
