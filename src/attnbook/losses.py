@@ -1,7 +1,11 @@
 """The loss of a language model, and the count of what it trains."""
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from attnbook.checks import check_int
 
 
 def token_loss(
@@ -30,6 +34,35 @@ def token_loss(
     return nn.functional.cross_entropy(
         logits.flatten(0, -2), targets.flatten(), label_smoothing=smoothing
     )
+
+
+def chunked_token_loss(
+    x: Float[Tensor, "*batch C"],
+    lm_head: nn.Module,
+    targets: Int[Tensor, "*batch"],
+    mask: Bool[Tensor, "*batch"] | None = None,
+    chunk: int = 1024,
+) -> Float[Tensor, ""]:
+    """`token_loss(lm_head(x), targets, mask)` without holding the logits of all tokens.
+
+    `x` is what the last block gives, `model.body(model.embed(tokens), mask=causal)`. The logits of
+    `chunk` tokens at a time are computed, and computed again for the gradients: with a vocabulary
+    of 262,144 those of 1,024 tokens are a gigabyte of float32.
+    """
+    check_int("chunk", chunk, 1)
+    if x.shape[:-1] != targets.shape or (mask is not None and mask.shape != targets.shape):
+        raise ValueError(f"vectors {tuple(x.shape)} do not fit targets {tuple(targets.shape)}")
+    chosen = torch.ones_like(targets, dtype=torch.bool) if mask is None else mask
+    x, targets = x[chosen], targets[chosen]  # (N C), (N)
+    if not len(targets):
+        raise ValueError("no token to take the loss of: the mask is False everywhere")
+
+    def loss(x: Tensor, targets: Tensor) -> Tensor:
+        return nn.functional.cross_entropy(lm_head(x).float(), targets, reduction="sum")
+
+    pieces = zip(x.split(chunk), targets.split(chunk), strict=True)
+    losses = [checkpoint(loss, *piece, use_reentrant=False) for piece in pieces]
+    return torch.stack(losses).sum() / len(targets)
 
 
 def parameters(model: nn.Module) -> int:
