@@ -20,6 +20,7 @@ from attnbook import files
 from attnlabs import check, probes, release
 from attnlabs.inside.fingerprints import Outcome, outcome
 from attnlabs.judge import judge
+from attnlabs.predictions import guesses, without_guesses
 from attnlabs.question import copies
 from attnlabs.source import HEADING, RUBRIC, SOLUTION, Asked, Lab
 
@@ -42,7 +43,8 @@ def source_notebook(lab: Lab) -> NotebookNode:
         if cell.cell_type == "markdown" and HEADING.search(cell.source):
             question = next(questions)
         cells += turned(cell, question)
-    points = [c.metadata.nbgrader.points for c in cells if c.metadata.nbgrader.grade]
+    uses = [cell.metadata.nbgrader for cell in cells if "nbgrader" in cell.metadata]
+    points = [use.points for use in uses if use.grade]
     if points != [question.points for question in lab.asked]:
         raise ValueError(
             f"{lab.path}: one cell per question may hold its check or text; points: {points}"
@@ -59,6 +61,9 @@ def turned(cell: NotebookNode, question: Asked | None) -> list[NotebookNode]:
     if not (solved or tested):
         for pattern, words in WORDS.items():
             cell.source = re.sub(pattern, words, cell.source)
+        if cell.cell_type == "code" and any(guesses(cell.source)):
+            cell.source = without_guesses(cell.source)
+            return [plain(cell)]
         return [marked(cell, locked=True)] if cell.source else []
     if question is None:
         raise ValueError(f"cell {cell.id} has a solution before any question")
@@ -76,11 +81,18 @@ def turned(cell: NotebookNode, question: Asked | None) -> list[NotebookNode]:
 
 def marked(cell: NotebookNode, **use: Any) -> NotebookNode:
     """The cell without outputs, and with what nbgrader wants to know of it."""
+    cell = plain(cell)
+    named = {"grade_id": cell.id, "cell_type": cell.cell_type}
+    cell.metadata.nbgrader = type(cell)(KNOWN | named | use)
+    return cell
+
+
+def plain(cell: NotebookNode) -> NotebookNode:
+    """The cell without outputs. nbgrader takes one of which it knows nothing for the student's, who
+    may write there; one that is marked as neither locked nor a solution it cannot grade."""
     if cell.cell_type == "code":
         cell.outputs, cell.execution_count = [], None
-    kept = {k: v for k, v in cell.metadata.items() if k == "tags"}
-    named = {"grade_id": cell.id, "cell_type": cell.cell_type}
-    cell.metadata = type(cell)(kept, nbgrader=type(cell)(KNOWN | named | use))
+    cell.metadata = type(cell)({k: v for k, v in cell.metadata.items() if k == "tags"})
     return cell
 
 

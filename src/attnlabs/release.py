@@ -17,6 +17,7 @@ from attnbook import files
 from attnlabs import variants
 from attnlabs.inside import cells
 from attnlabs.inside.fingerprints import outcome, same
+from attnlabs.predictions import without_guesses
 from attnlabs.question import copies, drawn, run
 from attnlabs.source import RUBRIC, SOLUTION, Asked, Lab
 
@@ -81,7 +82,7 @@ def handed_out(lab: Lab) -> list[str]:
 
 
 def without_solution(cell: NotebookNode) -> str:
-    """The cell's text with stubs where solutions were and nothing where the rubric was."""
+    """The cell's text with stubs where solutions and guesses were, nothing where the rubric was."""
     source = RUBRIC.sub("", cell.source)
     if cell.cell_type != "code":
         return SOLUTION.sub(ANSWER, source).strip()
@@ -89,7 +90,7 @@ def without_solution(cell: NotebookNode) -> str:
     def stub(match: re.Match[str]) -> str:
         return match[0][: len(match[0]) - len(match[0].lstrip(" \t"))] + "..."
 
-    return SOLUTION.sub(stub, source).strip()
+    return without_guesses(SOLUTION.sub(stub, source).strip())
 
 
 def refuse_what_is_left(notebook: NotebookNode, questions: Sequence[Asked]) -> None:

@@ -46,7 +46,7 @@ def graded(notebook):
     tree, _ = cells.statements([(cell.cell_type, cell.source) for cell in notebook.cells])
     found = {}
     for cell in notebook.cells:
-        if cell.cell_type == "code" and cell.metadata.nbgrader.grade:
+        if cell.cell_type == "code" and cell.metadata.get("nbgrader", {}).get("grade"):
             load, last = ast.parse(cell.source).body
             name, names = last.value.args[0].value, {}
             for statement in [*cells.needed(tree, name), load]:
@@ -63,6 +63,9 @@ def test_each_cell_says_what_it_is_for(number, made):
     nbformat.validate(made[number])
     seen = set()
     for cell in made[number].cells:
+        if "nbgrader" not in cell.metadata:  # the student writes there, for no points
+            assert "my_predictions.expect(" in cell.source
+            continue
         use = cell.metadata.nbgrader
         assert use.schema_version == 3 and use.cell_type == cell.cell_type
         assert all(isinstance(use[flag], bool) for flag in FLAGS) and not use.task
@@ -70,25 +73,30 @@ def test_each_cell_says_what_it_is_for(number, made):
         assert set(use) - FLAGS == {"schema_version", "cell_type", "grade_id", *more}
         assert re.fullmatch(r"[\w-]+", use.grade_id, re.ASCII) and use.grade_id not in seen
         seen.add(use.grade_id)
-        assert use.solution != use.locked
+        predicts = (
+            "my_predictions.expect(" in cell.source
+        )  # the student writes there, for no points
+        assert use.solution != use.locked or (predicts and not use.solution and not use.grade)
         assert cell.cell_type == "code" or use.grade == use.solution  # nbgrader refuses others
         assert not cell.get("outputs") and not cell.get("execution_count")
 
 
 @LABS
 def test_points_are_those_of_the_headings(number, made, of):
-    points = [c.metadata.nbgrader.get("points", 0) for c in made[number].cells]
+    points = [c.metadata.get("nbgrader", {}).get("points", 0) for c in made[number].cells]
     assert sum(points) == 20
     assert [p for p in points if p] == [asked.points for asked in of(number).lab.asked]
 
 
 @LABS
 def test_what_is_given_stays_as_it_is(number, made, of):
-    """But for three remarks in the text that would not be true; the set-up for Colab is there."""
+    """But for three remarks in the text that would not be true, and the lecturer's predictions; the
+    set-up for Colab is there."""
     given = {c.id: c for c in of(number).lab.notebook.cells if "### BEGIN" not in c.source}
     locked = {c.id: c for c in made[number].cells if not c.id.endswith("-test")}
     changed = {name for name, cell in given.items() if cell.source != locked[name].source}
-    assert changed == {"title", "hand-in"}
+    predicts = {name for name, cell in given.items() if "my_predictions.expect(" in cell.source}
+    assert predicts and changed == {"title", "hand-in"} | predicts
     assert made[number].cells[0].metadata.tags == ["remove-cell"]
     assert made[number].cells[0].id == "setup-colab"
     text = "".join(cell.source for cell in made[number].cells if cell.cell_type == "markdown")
@@ -99,7 +107,8 @@ def test_what_is_given_stays_as_it_is(number, made, of):
 @LABS
 def test_solutions_and_rubrics_stand_in_regions_of_solution_cells_only(number, made, of):
     for cell in made[number].cells:
-        assert bool(REGION.search(cell.source)) == cell.metadata.nbgrader.solution
+        solution = cell.metadata.get("nbgrader", {}).get("solution", False)
+        assert bool(REGION.search(cell.source)) == solution
         assert "RUBRIC" not in cell.source
     everything = "\n".join(cell.source for cell in made[number].cells)
     assert all(asked.rubric.strip() in everything for asked in of(number).lab.asked)
