@@ -15,6 +15,7 @@ from attnbook.files import replacing, store
 from attnlabs import source
 from attnlabs.grading import folder, grade, sandbox, submissions
 from attnlabs.grading.row import Row
+from attnlabs.lab12.forecasts import aligned
 from attnlabs.source import Lab
 
 SOURCE = Path(__file__).parents[1]
@@ -76,7 +77,8 @@ def results(lab: Lab, row: Row) -> dict[str, Any]:
         if asked.code and (answer.points is not None or row.reason):
             points = answer.points or 0
             test = {"number": str(asked.number), "name": asked.name, "score": points}
-            test |= {"max_score": asked.points, "output": answer.text, "visibility": "visible"}
+            said = "\n\n".join([answer.text, *([aligned(answer.table)] if answer.table else [])])
+            test |= {"max_score": asked.points, "output": said, "visibility": "visible"}
             tests.append(test | {"status": "passed" if points == asked.points else "failed"})
     return {
         "output": row.reason or "Written answers are read by a person.",

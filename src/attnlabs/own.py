@@ -26,6 +26,11 @@ def judged(
     return judge(own, student, results)
 
 
+def table(own: str, student: str, results: Sequence[Outcome]) -> list[list[str]]:
+    """What is shown below the sentence, a head and rows; empty for nearly all questions."""
+    return lab12.table_of(student, results) if own == "committed" else []
+
+
 def said(own: str, student: str, results: Sequence[Outcome], function: Callable[..., Any]) -> str:
     """What the student's check says: all that grading would, or about the answer's form only."""
     if own in lab12.QUESTIONS:

@@ -1,5 +1,6 @@
 """Lab 12: compute that is counted, a ledger that is proven, forecasts that cannot be bought."""
 
+import json
 import math
 import zipfile
 
@@ -9,8 +10,10 @@ import pytest
 import torch
 
 from attnlabs import check, gradescope, own, probes, release, source
+from attnlabs.grading import report
+from attnlabs.grading.row import Row
 from attnlabs.inside.fingerprints import outcome
-from attnlabs.lab12 import family, plan, scores, verdict
+from attnlabs.lab12 import family, forecasts, plan, scores, verdict
 from attnlabs.lab12.desk import Desk
 from attnlabs.lab12.family import Run
 from attnlabs.question import drawn, sheet
@@ -212,10 +215,10 @@ def test_nobody_chooses_which_runs_are_trained_again(lab, rows, monkeypatch):
 
 
 def answers(names, higher=(0.0, verdict.SHIFT), **other):
-    """What `committed` gives, with some of its six numbers replaced."""
+    """What `committed` gives for the recipe, with some of its six numbers replaced."""
     found = []
     for each in higher:
-        made = [float(x) for x in names["committed"](each)]
+        made = names["committed"](each)[0].tolist()
         for place, value in other.items():
             made[int(place[1:])] = value
         found.append(torch.tensor(made, dtype=torch.float64))
@@ -249,6 +252,62 @@ def test_neither_a_wide_interval_nor_a_bad_recipe_buys_a_commitment(names):
     moved = told + torch.tensor([0, 0, 0, *[verdict.SHIFT] * 3])
     share, wrong, _ = judged("committed", "", told, moved)
     assert share == pytest.approx(5 / 7) and "poor-recipe" in wrong
+
+
+def test_all_recipes_stand_beside_what_they_reached_and_the_first_one_counts(names):
+    rows = [names["committed"](higher) for higher in (0.0, verdict.SHIFT)]
+    assert rows[0].shape == (6, 6)
+    alone = judged("committed", "", *answers(names))
+    share, *others = judged("committed", "", *rows)
+    assert share == pytest.approx(alone[0]) and (*others,) == alone[1:]
+    results = [outcome(lambda x=x: x, ()) for x in rows]
+    head, first, *others = own.table("committed", "", results)
+    assert head == forecasts.HEAD and len(others) == 5 and "(committed)" in first[0]
+    world = verdict.stored()[plan.world_of("")]
+    assert {row[4] for row in [first, *others]} == {f"{r[-1]:.3f}" for r in world["targets"]}
+    for row in [first, *others]:
+        mean, low, high, reached = map(float, row[1:5])
+        assert float(row[5]) == pytest.approx(scores.score(mean, low, high, reached), abs=0.02)
+    assert f"Score {first[5]} nats, {first[6]}" in alone[2]
+
+
+def test_without_a_commitment_that_counts_there_is_no_table(names):
+    wrong = answers(names, _3=9.0)
+    assert own.table("committed", "", [outcome(lambda x=x: x, ()) for x in wrong]) == []
+    assert own.table("forecast", "", []) == []
+
+
+def test_what_other_recipes_are_forecast_cannot_spoil_the_commitment(names):
+    rows = [names["committed"](higher) for higher in (0.0, verdict.SHIFT)]
+    for each in rows:
+        each[3, 3:], each[4, 0] = torch.tensor([1.0, 2.0, 0.5]), 17.0  # no interval; no recipe
+    share = judged("committed", "", *rows)[0]
+    assert share == pytest.approx(judged("committed", "", *answers(names))[0]) and share > 0.6
+    table = own.table("committed", "", [outcome(lambda x=x: x, ()) for x in rows])
+    assert len(table) == 5
+
+
+def test_the_desk_sets_forecasts_beside_what_is_known(names, capsys, tmp_path):
+    desk = Desk(None, names["LEDGER"], tmp_path / "none")
+    desk.forecasts(names["forecast"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines[1:]] == ["practice"] * 2 + ["held back"] + [
+        "target"
+    ] * 6
+    assert len(set(map(len, lines))) == 1 and lines[0].split() == forecasts.HEAD
+    best = min(row[7] for row in names["LEDGER"] if row[5] > 7.5)
+    assert f" {best:.3f} " in lines[3]
+    assert all(line.endswith("–") for line in lines[4:])  # a target's loss is grading's alone
+
+
+def test_a_method_that_stops_or_is_not_written_stops_no_table(names, capsys, tmp_path):
+    desk = Desk(None, names["LEDGER"], tmp_path / "none")
+    desk.forecasts(lambda runs, target: None)
+    assert capsys.readouterr().out == ""
+    for wrong in (lambda runs, target: 1 / 0, lambda runs, target: (1.0, math.nan, 2.0)):
+        desk.forecasts(wrong)
+        lines = capsys.readouterr().out.splitlines()
+        assert len(lines) == 10 and all("  –  " in line for line in lines[1:])
 
 
 def cases(seed=5):
@@ -299,6 +358,12 @@ def test_the_lab_s_own_answers_have_nearly_all_points_that_need_no_reader(of, mo
     row = of(12).judge(nbformat.writes(lab.notebook).encode())
     worth = {asked.name: asked.points for asked in lab.asked}
     assert sum(worth.values()) == 30 and not row.review
+    page = report.feedback(lab, row)
+    assert page.count("(committed)") == 1 and page.count("gigaflops</td>") == 5
+    assert report.tables([row]).count("\r\n") == 7 and "committed" not in row.reason
+    assert Row.from_dict(json.loads(json.dumps(row.to_dict()))) == row
+    told = {test["name"]: test["output"] for test in gradescope.results(lab, row)["tests"]}
+    assert told["committed"].count("gigaflops") == 6
     for name in lab.compared:
         least = 0.6 if name in ("forecast", "committed") else 1  # the second of three levels
         assert row.questions[name].points >= least * worth[name], row.questions[name]

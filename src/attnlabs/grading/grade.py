@@ -20,7 +20,7 @@ import torch
 from tqdm import tqdm
 
 from attnbook.files import store
-from attnlabs import errors, parts, release, rules, variants
+from attnlabs import errors, own, parts, release, rules, variants
 from attnlabs.grading import board, follow, formats, sandbox
 from attnlabs.grading.folder import stored
 from attnlabs.grading.replies import ENDED, Reply, blamed
@@ -213,14 +213,17 @@ class Grader:
         say = (lambda _: errors.WORDLESS) if silent else say
         random = reply.note.get("random") is True
         done = reply.effects(known, slopes)
-        verdict = judge(known, reply.outcomes(known), random, say, done, private=True)
+        found = reply.outcomes(known)
+        verdict = judge(known, found, random, say, done, private=True)
         text = verdict.text
         if verdict.share < 1:
             # One only: a process may write twenty, and so choose words for twenty hidden numbers
             first_trouble = [] if silent else reply.lines("trouble")[:1]
             text += "".join(f" (Before that, {say(line)})" for line in first_trouble)
             text += "".join(f" (Without {line}, with which it ends badly.)" for line in reply.left)
-        return Answer(round(asked.points * verdict.share, 2), text[:2000], list(verdict.mistakes))
+        points, mistakes = round(asked.points * verdict.share, 2), list(verdict.mistakes)
+        below = own.table(known.own, known.student, found) if known.own else []
+        return Answer(points, text[:2000], mistakes, table=below)
 
     def fill_part(self, row: Row, asked: Asked, replies: dict[str, Reply], first: Reply) -> None:
         """Points and sentences about a part of a project, of which nothing is compared."""

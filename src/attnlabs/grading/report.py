@@ -43,6 +43,8 @@ def write(
     owners = owners_of(submissions)
     store(folder / "written.csv", EXCEL + written.answers(lab, rows, others))
     store(decisions, EXCEL + decided)
+    if below_questions := tables(rows):
+        store(folder / "tables.csv", EXCEL + below_questions)
     passed = passed_on(owners, rows)
     store(folder / "moodle.csv", moodle(lab, passed))
     store(folder / "canvas.csv", canvas(lab, passed))
@@ -162,6 +164,23 @@ def canvas(lab: Lab, passed: Iterable[tuple[Owner, Row]]) -> str:
     return table(head, lines)
 
 
+def below(rows: Sequence[Sequence[str]]) -> str:
+    """A table below a question's sentence, as HTML."""
+    head, *lines = (map(html.escape, row) for row in rows)
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in line)}</tr>" for line in lines)
+    return f"<table><tr>{''.join(f'<th>{cell}</th>' for cell in head)}</tr>{body}</table>"
+
+
+def tables(rows: Sequence[Row]) -> str:
+    """The tables of all files below one another, as a CSV; "" if there are none."""
+    found = [(row, name, each) for row in rows for name, each in row.questions.items()]
+    found = [(row, name, each) for row, name, each in found if each.table]
+    if not found:
+        return ""
+    lines = [[row.file, name, *line] for row, name, each in found for line in each.table[1:]]
+    return table(["file", "question", *found[0][2].table[0]], lines)
+
+
 def feedback(lab: Lab, row: Row) -> str:
     """A page for the student: points and sentences; no numbers that the answer was tried on."""
     lines = []
@@ -172,6 +191,7 @@ def feedback(lab: Lab, row: Row) -> str:
             points = f"{answer.points:g} of {asked.points}"
         cells = f"{asked.number}. {asked.name}", points, answer.text
         lines.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
+        lines += [f'<tr><td colspan="3">{below(answer.table)}</td></tr>'] if answer.table else []
     reason = f"<p>{html.escape(row.reason)}</p>" if row.reason else ""
     without = ", without the answers that are to be read" if row.is_open else ""
     points = f"{row.total:g} of {worth(lab)} points{without}"

@@ -15,13 +15,15 @@ class Answer:
     """What became of one question: its points (None while a person must read it), a sentence for
     the student, and the names of the mistakes that were recognised.
 
-    `read` is the text a lecturer gave points for, where it is not the one handed in now.
+    `read` is the text a lecturer gave points for, where it is not the one handed in now. `table` is
+    shown below the sentence: a head and rows, as lab 12 has of its forecasts.
     """
 
     points: int | float | None
     text: str
     mistakes: list[str] = field(default_factory=list)
     read: str | None = None
+    table: list[list[str]] = field(default_factory=list)
 
 
 @dataclass

@@ -1,9 +1,11 @@
 """What a student of lab 12 works with: a budget of compute, a trainer that keeps the ledger."""
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -11,10 +13,12 @@ from torch import Tensor
 
 from attnlabs.lab12 import plan
 from attnlabs.lab12.family import Run, corpus, train
+from attnlabs.lab12.forecasts import HEAD, aligned, line, name
 from attnlabs.lab12.plan import BUDGET, COLUMNS, LARGEST
 
 PRACTICE = Path(__file__).parent / "stored" / "practice.json"
 Table = Float[Tensor, "runs 8"]
+Forecast = Callable[[Tensor, Tensor], Any]  # of runs and a target; (forecast, low, high)
 
 
 class Desk:
@@ -37,7 +41,6 @@ class Desk:
         if self._path.exists():
             kept += [tuple(row) for row in json.loads(self._path.read_text("utf-8"))]
         self._rows = list({row[:5]: row for row in kept}.values())
-        self._guesses: list[tuple[str, float, float | None]] = []
 
     @property
     def V(self) -> int:
@@ -97,18 +100,23 @@ class Desk:
             for run in plan.menu(self.world)
         ]
 
-    def expect(self, what: str, guess: float) -> None:
-        """Write down what you expect before you know."""
-        self._guesses.append((what, guess, None))
-
-    def found(self, what: str, value: float) -> None:
-        """Write down what came out; all guesses are shown beside it, with how far they were off."""
-        self._guesses = [
-            (name, guess, value if name == what else old) for name, guess, old in self._guesses
-        ]
-        for name, guess, seen in self._guesses:
-            beside = "not yet known" if seen is None else f"{seen:.3f}, off by {guess - seen:+.3f}"
-            print(f"{name}: expected {guess:.3f}; {beside}")
+    def forecasts(self, forecast: Forecast) -> None:
+        """Print what a method forecasts beside what runs reached: those of the practice text, the
+        best of your largest runs from the smaller ones, and the recipes of the target's menu, whose
+        losses grading has."""
+        lines = [HEAD]
+        for runs, target, reached in self.practice:
+            lines += row_of("practice", forecast, runs, target, reached)
+        largest = self.runs[self.runs[:, 5] > 0.75 * LARGEST]
+        if len(largest):
+            best = largest[largest[:, 7].argmin()]
+            smaller = self.runs[self.runs[:, 5] < best[5] / 1.5]
+            lines += row_of("held back", forecast, smaller, best[[0, 1, 2, 3, 5]], best[7].item())
+            for recipe in self.menu():
+                target = torch.tensor(recipe, dtype=torch.float64)
+                lines += row_of("target", forecast, self.runs, target, None)
+        if len(lines) > 1:
+            print(aligned(lines))
 
     @cached_property
     def practice(self) -> list[tuple[Table, Float[Tensor, " 5"], float]]:
@@ -118,3 +126,22 @@ class Desk:
         runs = torch.tensor(kept["ledger"], dtype=torch.float64)
         rows = torch.tensor(kept["targets"], dtype=torch.float64)
         return [(runs, row[:5], row[5].item()) for row in rows]
+
+
+def row_of(
+    kind: str, forecast: Forecast, runs: Tensor, target: Tensor, reached: float | None
+) -> list[list[str]]:
+    """The row of one run; none of a method that is not written yet, dashes of one that stops."""
+    width, layers, rate, _, gigaflops = target.tolist()
+    run = f"{kind}: {name(width, layers, rate, gigaflops)}"
+    try:
+        answer = forecast(runs.clone(), target.clone())
+        if answer is None or answer is ...:
+            return []
+        found = [float(value) for value in answer]
+        if len(found) != 3 or not all(map(math.isfinite, found)):
+            raise ValueError("three numbers are needed")
+    except Exception:  # a method that cannot do with so few runs; the notebook goes on
+        shown = "–" if reached is None else f"{reached:.3f}"
+        return [[run, "–", "–", "–", shown, "–", "–"]]
+    return [line(run, found, reached)]

@@ -19,7 +19,7 @@ import torch
 
 from attnlabs import errors
 from attnlabs.inside.fingerprints import Outcome, outcome
-from attnlabs.lab12 import plan, scores
+from attnlabs.lab12 import forecasts, plan, scores
 from attnlabs.lab12.family import Run, Trained, first_loss, train
 from attnlabs.lab12.plan import BUDGET, COLUMNS, LARGEST, TARGET
 from attnlabs.question import Case
@@ -33,6 +33,7 @@ MOST = 200  # rows of a ledger
 FIRST, AGAIN = 2e-3, 0.03  # nats: how far a first loss, and a last one, may be on another machine
 REPLAYED = 12.0  # gigaflops that grading trains again of a ledger
 SHIFT = 0.1  # nats: by which all losses of a ledger are higher, to see whether a forecast follows
+RECIPES = 6  # on the target's menu
 NOISE = 0.01  # nats: a recipe so near to the best one is as good
 SLIPS = {
     "no-floor": "this is what a power law without an irreducible term gives, A·C^−α: on a "
@@ -235,22 +236,32 @@ def ill_formed(mean: float, low: float, high: float) -> tuple[str, str]:
     return "", ""
 
 
+def rows_of(result: Outcome) -> list[list[float]]:
+    """A commitment as rows of six numbers, the one that counts and perhaps other recipes of the
+    menu; empty if it is something else."""
+    for count in range(1, RECIPES + 2):
+        if flat := numbers(result, 6 * count):
+            return [flat[n : n + 6] for n in range(0, len(flat), 6)]
+    return []
+
+
 def commitment(world: str, results: Sequence[Outcome]) -> tuple[Run | None, str, str]:
     """The recipe of a commitment that can be scored, or None; a mistake's name, a sentence."""
-    answers = [numbers(result, 6) for result in results]
+    answers = [rows_of(result)[:1] for result in results]
     if not all(answers):
-        need = "six numbers are needed: width, layers, rate, forecast, low, high."
-        return None, "no-commitment", need
-    recipe = plan.on_the_menu(world, answers[0][:3])
+        need = "six numbers are needed: width, layers, rate, forecast, low, high"
+        return None, "no-commitment", f"{need}; or so many for each recipe, yours first."
+    (first,), (second,) = answers
+    recipe = plan.on_the_menu(world, first[:3])
     if recipe is None:
         ten = (
             f"its runs, of {TARGET} gigaflops, are ten times larger than the largest you may train"
         )
         return None, "off-the-menu", f"the recipe is not on the target's menu; {ten}."
-    name, words = ill_formed(*answers[0][3:])
+    name, words = ill_formed(*first[3:])
     if name:
         return None, name, words
-    moved = answers[1][3] - answers[0][3]
+    moved = second[3] - first[3]
     if not 0.25 * SHIFT <= moved <= 2 * SHIFT:
         words = "had all your losses been higher, the forecast would have stayed or gone elsewhere"
         return None, "not-from-runs", f"{words}: it does not come from your runs."
@@ -263,7 +274,7 @@ def committed(student: str, results: Sequence[Outcome]) -> Judged:
     recipe, name, words = commitment(world, results)
     if recipe is None:
         return 0.0, (name,), words[0].upper() + words[1:]
-    answer = numbers(results[0], 6)
+    answer = rows_of(results[0])[0]
     mean, low, high = answer[3:]
     targets = [row[-1] for row in stored()[world]["targets"]]
     seen = one_loss(world, recipe)
@@ -282,6 +293,23 @@ def committed(student: str, results: Sequence[Outcome]) -> Judged:
         f"Sealed as {plan.seal(answer)}.",
     ]
     return (5 * accuracy + 2 * quality) / 7, tuple(wrong), " ".join(lines)
+
+
+def table_of(student: str, results: Sequence[Outcome]) -> forecasts.Table:
+    """Each recipe's forecast, interval, loss and score, the one committed to first; empty if there
+    is no commitment that can be scored. The others count for nothing."""
+    world = plan.world_of(student)
+    if commitment(world, results)[0] is None:
+        return []
+    lines = [forecasts.HEAD]
+    for n, row in enumerate(rows_of(results[0])):
+        run = plan.on_the_menu(world, row[:3])
+        if run is None or ill_formed(*row[3:])[0]:
+            continue
+        name = forecasts.name(run.width, run.layers, run.rate, TARGET)
+        mine = " (committed)" if n == 0 else ""
+        lines.append(forecasts.line(f"{name}{mine}", row[3:], one_loss(world, run)))
+    return lines
 
 
 # The method
@@ -430,7 +458,7 @@ def said(
     recipe, _, words = commitment(plan.world_of(student), results)
     if recipe is None:
         return words
-    answer = numbers(results[0], 6)
+    answer = rows_of(results[0])[0]
     return f"right in form, sealed as {plan.seal(answer)}. How good it is, grading tells."
 
 
