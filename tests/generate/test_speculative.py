@@ -202,3 +202,12 @@ def test_what_cannot_be_is_refused(monkeypatch):
 
 def test_certain_is_one_hot():
     assert certain(torch.tensor([[1.0, 3.0, 2.0]])).tolist() == [[0, 1, 0]]
+
+
+def test_no_more_positions_than_are_asked_for_go_through_the_output_layer():
+    lm, read = model(1), []
+    lm.lm_head.register_forward_pre_hook(lambda _, given: read.append(given[0].shape[1]))
+    reader = Reader(lm)
+    reader(PROMPT, 1)
+    reader(torch.cat((PROMPT, torch.tensor([9, 2]))), 3)
+    assert read == [1, 3]

@@ -19,6 +19,7 @@ from attnbook.quantise.gptq import (
     calibrated,
     clipped,
     gptq,
+    inverse_root,
     largest,
     levels_of,
     nearest,
@@ -149,3 +150,27 @@ def test_what_does_not_fit_is_refused():
         gptq(weights(), torch.eye(6), 4, 4)
     with pytest.raises(ValueError, match="raise damp"):
         gptq(weights(), torch.zeros(6, 6), 4, 3)
+
+
+def one_at_a_time(W, second, bits, group):
+    """Every later column is moved after each that is rounded."""
+    W, U, top, scales = W.clone(), inverse_root(second, 0.01).to(W.dtype), 2 ** (bits - 1) - 1, []
+    levels = torch.zeros_like(W)
+    for j in range(W.shape[1]):
+        if j % group == 0:
+            scales.append(largest(W[:, j : j + group], top))
+        levels[:, j] = levels_of(W[:, j], scales[-1], top)
+        error = (W[:, j] - levels[:, j] * scales[-1]) / U[j, j]
+        W[:, j + 1 :] -= error[:, None] * U[j, j + 1 :]
+    return levels.to(torch.int8), torch.stack(scales, 1)
+
+
+@pytest.mark.parametrize(("C", "group"), [(320, 32), (300, 20), (300, 150), (400, 400)])
+def test_blocks_of_columns_change_the_speed_and_no_level(C, group):
+    dice = torch.Generator().manual_seed(C)
+    x = torch.randn(2 * C, C, generator=dice, dtype=torch.float64)
+    x = x @ torch.randn(C, C, generator=dice, dtype=torch.float64)
+    W, second = torch.randn(4, C, generator=dice, dtype=torch.float64), Inputs.of(x).second
+    levels, scales = gptq(W, second, 3, group)
+    expected = one_at_a_time(W, second, 3, group)
+    assert torch.equal(levels, expected[0]) and torch.allclose(scales, expected[1])

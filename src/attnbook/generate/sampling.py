@@ -336,12 +336,19 @@ class DecodingSession:
 
 
 def last_logits(model: Callable[..., Tensor], *given: Any, **named: Any) -> Float[Tensor, "B V"]:
-    """Logits after the last position. Where the model's `forward` takes `last`, only that position
-    goes through the output layer: with a large vocabulary most of a prompt's time and memory."""
+    """Logits after the last position, as `logits_of_last` makes them."""
+    return logits_of_last(1, model, *given, **named)[:, -1]
+
+
+def logits_of_last(
+    count: int, model: Callable[..., Tensor], *given: Any, **named: Any
+) -> Float[Tensor, "B {count} V"]:
+    """Logits after the last `count` positions. Where the model's `forward` takes `last`, only those
+    go through the output layer: with a large vocabulary most of a prompt's time and memory."""
     forward = getattr(getattr(model, "_orig_mod", model), "forward", model)  # before compiling
     if "last" in inspect.signature(forward).parameters:
-        named["last"] = 1
-    return model(*given, **named)[:, -1]
+        named["last"] = count
+    return model(*given, **named)[:, -count:]
 
 
 def start_translation(

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from attnbook.cache import DecodingState, WindowCache
 from attnbook.device import device_of
+from attnbook.generate.sampling import logits_of_last
 
 Logits = Float[Tensor, "N V"]
 Chances = Callable[[Logits], Float[Tensor, "N V"]]
@@ -113,9 +114,10 @@ class Reader:
             known = self.back_to(known)
         device = device_of(self.model)
         new = tokens[None, known:].to(device)
-        logits = self.model(new) if self.caches is None else self.model(new, self.caches)
+        given = (new,) if self.caches is None else (new, self.caches)
+        logits = logits_of_last(count, self.model, *given)
         self.seen = tokens
-        return self.chances(logits[0, -count:].cpu())
+        return self.chances(logits[0].cpu())
 
 
 def common(a: Int[Tensor, " Ta"], b: Int[Tensor, " Tb"]) -> int:

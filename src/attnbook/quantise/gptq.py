@@ -84,18 +84,24 @@ def gptq(
     """Column by column: round one, then move all later ones so that the outputs change least.
 
     Row j of U, with UᵀU the inverse of `second`, holds what column j needs of the inverse for the
-    columns not yet rounded. `damp` times the mean of its diagonal is added to `second` first.
+    columns not yet rounded. `damp` times the mean of its diagonal is added to `second` first. About
+    128 columns are a block: those behind it are moved once, by one product, which changes no more
+    than the order of the sums.
     """
     in_groups(W, bits, group)  # refuses what does not fit
     W, top, scales = W.clone(), 2 ** (bits - 1) - 1, []
     U = inverse_root(second, damp).to(W.dtype)
-    levels = torch.empty_like(W)
-    for j in range(W.shape[1]):
-        if j % group == 0:
-            scales.append(scale(W[:, j : j + group], top))
-        levels[:, j] = levels_of(W[:, j], scales[-1], top)
-        error = (W[:, j] - levels[:, j] * scales[-1]) / U[j, j]
-        W[:, j + 1 :] -= error[:, None] * U[j, j + 1 :]
+    levels, errors = torch.empty_like(W), torch.empty_like(W)
+    size, C = max(128 // group, 1) * group, W.shape[1]
+    for start in range(0, C, size):
+        end = min(start + size, C)
+        for j in range(start, end):
+            if j % group == 0:
+                scales.append(scale(W[:, j : j + group], top))
+            levels[:, j] = levels_of(W[:, j], scales[-1], top)
+            errors[:, j] = (W[:, j] - levels[:, j] * scales[-1]) / U[j, j]
+            W[:, j + 1 : end] -= errors[:, j, None] * U[j, j + 1 : end]
+        W[:, end:] -= errors[:, start:end] @ U[start:end, end:]
     return levels.to(torch.int8), torch.stack(scales, 1)
 
 
