@@ -6,7 +6,7 @@
 Question. Gemma 3 270M is loaded by this module and saved by it; `transformers serve`, a process of
 its own that knows nothing of this module, reads that folder and is asked over HTTP, as OpenAI's
 interface has it. Is its greedy text the one that the module writes?
-Budget. 24 tokens after each of two prompts.
+Budget. 12 tokens after each of two prompts.
 Baselines. `generate` of this module.
 Nothing found. One of the texts is another one.
 """
@@ -36,13 +36,13 @@ from bookkit.results.protocol import Study
 STUDY = Study(
     name="served",
     question="Does an engine that exists write the same text, from the folder that save wrote?",
-    budget="24 tokens after each of two prompts",
+    budget="12 tokens after each of two prompts",
     reporting_seeds=range(1),
     baselines=("generate of this module",),
     no_gain="one of the texts is another one",
 )
 PROMPTS = ("The capital of France is", "To sort a list in Python,")
-MORE, PATIENCE = 24, 600
+MORE, PATIENCE = 12, 600
 START = "from transformers.cli.transformers import main; main()"
 
 

@@ -1,6 +1,7 @@
 """How fast is a published model written, beside transformers on the same weights?
 
-    ATTNBOOK_GEMMA=folder python results/real/speed.py
+    ATTNBOOK_GEMMA=folder python results/real/speed.py           # resumed run by run
+    ATTNBOOK_GEMMA=folder python results/real/speed.py writing   # only those whose names begin so
 
 Question. Gemma 3 270M on one thread: what do fewer bits, a compiled step, drafts and a batch that
 changes bring, in tokens a second, and what does the rounding cost in nats per byte? "8 bits" are
@@ -27,6 +28,7 @@ What other programs read from memory at the same time makes a step slower all th
 are taken within a round.
 """
 
+import argparse
 import copy
 import time
 from collections.abc import Callable, Iterator
@@ -57,7 +59,7 @@ from attnbook.serving.engine import Engine, Request
 from attnbook.serving.load import arrivals, under_load
 from attnbook.serving.pages import Pages
 from attnbook.transformer import LanguageModel
-from bookkit.results.protocol import Runs, Study
+from bookkit.results.protocol import Study
 
 STUDY = Study(
     name="speed",
@@ -386,33 +388,51 @@ def loaded(name: str, most: int) -> list[dict[str, float]]:
 
 
 def rounded_ways() -> dict[str, Callable[[], Any]]:
-    """What is asked for its cost, quick ones first."""
+    """What is asked for its cost."""
     found: dict[str, Callable[[], Any]] = {
         "32 bits": plain, "8 bits": eight, "4 bits, table too": all_in_four, "4 bits": four,
         "3 bits": partial(few, "rounding", 3),
     }  # fmt: skip
-    order = (("GPTQ", 3), ("GPTQ", 4), ("AWQ", 3), ("AWQ", 4))
-    return found | {f"{bits} bits, {way}": partial(few, way, bits) for way, bits in order}
+    ways = [(way, bits) for way in ("GPTQ", "AWQ") for bits in (3, 4)]
+    return found | {f"{bits} bits, {way}": partial(few, way, bits) for way, bits in ways}
 
 
-def measured(runs: Runs) -> dict[str, Any]:
-    """All that is stored, what matters most first."""
-    names, asked = ("32 bits", "4 bits, table too"), rounded_ways()
-    found: dict[str, Any] = {"writing": runs.get("writing", writing)}
-    found["compiled"] = runs.get("compiled", with_compiler)
-    found["drafts"] = {name: runs.get(f"drafts/{name}", partial(drafts, name)) for name in names}
-    each = {name: runs.get(f"nats/{name}", partial(token_nats, asked[name])) for name in asked}
-    found["nats per byte"] = cost(each)
-    found["load"] = {
-        f"{name}, {most} at a time": runs.get(f"load/{name}/{most}", partial(loaded, name, most))
-        for name, most in ((names[0], 1), (names[0], 16), (names[1], 16))
-    }
-    return found | {"reading": runs.get("reading", reading)}
+def work() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Each run's name, and what makes it; what matters most first."""
+    asked = rounded_ways()
+    yield "writing", writing
+    for name in ("32 bits", "8 bits", "4 bits", "3 bits", "4 bits, table too"):
+        yield f"nats/{name}", partial(token_nats, asked[name])
+    yield "drafts/32 bits", partial(drafts, "32 bits")
+    for name in ("3 bits, GPTQ", "3 bits, AWQ"):
+        yield f"nats/{name}", partial(token_nats, asked[name])
+    for name, most in (("32 bits", 1), ("32 bits", 16), ("4 bits, table too", 16)):
+        yield f"load/{name}, {most} at a time", partial(loaded, name, most)
+    for name in ("4 bits, GPTQ", "4 bits, AWQ"):
+        yield f"nats/{name}", partial(token_nats, asked[name])
+    yield "compiled", with_compiler
+    yield "reading", reading
+    yield "drafts/4 bits, table too", partial(drafts, "4 bits, table too")
+
+
+def told(found: dict[str, Any]) -> dict[str, Any]:
+    """What is stored of the runs that there are."""
+    parts: dict[str, Any] = {}
+    for name, run in found.items():
+        part, _, way = name.partition("/")
+        parts[part] = {**parts.get(part, {}), way: run} if way else run
+    return parts | {"nats": cost(parts["nats"])}
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("names", nargs="*", default=[""], help="beginnings of names of runs")
+    options = parser.parse_args()
     said, runs = begin(STUDY, __file__)
-    finish(STUDY, said, runs, measured(runs))
+    for name, make in work():
+        if name.startswith(tuple(options.names)):
+            runs.get(name, make)
+    finish(STUDY, said, runs, told(runs.found))
 
 
 if __name__ == "__main__":
