@@ -44,6 +44,7 @@ from torch.nn import functional as F
 from attnbook.data import text
 from attnbook.generate.sampling import DecodingSession, generate
 from attnbook.generate.speculative import Copy, NGrams, speculative
+from attnbook.provenance import write
 from attnbook.quantise.gptq import (
     DividedInput,
     Inputs,
@@ -433,6 +434,8 @@ def main() -> None:
         if name.startswith(tuple(options.names)):
             runs.get(name, make)
     finish(STUDY, said, runs, told(runs.found))
+    if any(name not in runs.found for name, _ in work()):
+        write(runs.draft, runs.found)  # to go on from
 
 
 if __name__ == "__main__":
