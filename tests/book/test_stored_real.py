@@ -18,6 +18,8 @@ NAMES = (
     "parts",
     "writes",
     "tuned",
+    "speed",
+    "served",
 )
 
 
@@ -83,3 +85,9 @@ def test_tuning_gives_an_end_and_is_compared_with_the_better_examples():
     for kind, marks in run["before"].items():
         assert answered(run["before"], kind, "and stops") == 0
         assert all(len(seed[kind]["right"]) == len(marks["right"]) for seed in seeds)
+
+
+def test_an_engine_that_exists_writes_the_same_from_a_saved_folder():
+    texts = stored_run("real_served")["texts"]
+    assert len(texts) > 1
+    assert all(text["served"] == text["own"] for text in texts.values())
