@@ -303,6 +303,10 @@ def token_nats(make: Callable[[], Any]) -> list[float]:
     """Nats of each of 300 tokens of documentation."""
     model, found = make(), []
     rows = rows_of(documentation("validation"), 1, 301)
+    if not hasattr(model, "body"):  # of transformers
+        logits = model(rows[:, :-1]).logits[0].float()
+        each = F.cross_entropy(logits, rows[0, 1:], reduction="none")
+        return [round(number, 4) for number in each.tolist()]
     x, told = body(model, rows)[:, :-1].flatten(0, 1), rows[:, 1:].flatten()
     for some, right in zip(x.split(100), told.split(100), strict=True):
         if isinstance(model.lm_head, nn.Linear):
@@ -411,6 +415,8 @@ def work() -> Iterator[tuple[str, Callable[[], Any]]]:
         yield f"load/{name}, {most} at a time", partial(loaded, name, most)
     for name in ("4 bits, GPTQ", "4 bits, AWQ"):
         yield f"nats/{name}", partial(token_nats, asked[name])
+    eight = "transformers, torch's 8 bits"
+    yield f"nats/{eight}", partial(token_nats, lambda: theirs()[eight])
     yield "compiled", with_compiler
     yield "reading", reading
     yield "drafts/4 bits, table too", partial(drafts, "4 bits, table too")
