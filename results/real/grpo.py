@@ -133,7 +133,8 @@ def row(kind: str, questions: Words) -> Tree:
 @torch.no_grad()
 def lower(kind: str) -> dict[str, Tensor]:
     """What the lower blocks make of the examples (""), and of each question behind them, (T, C)."""
-    model, found = gemma().model, {}
+    model = gemma().model
+    found: dict[str, Tensor] = {}
     stack = Stack(list(model.body.blocks[:BELOW]))
     asked = [word for which in PARTS[kind] for word in part(kind, which)]
     for some in (asked[i : i + 100] for i in range(0, len(asked), 100)):
@@ -247,7 +248,8 @@ def passages() -> dict[str, tuple[Tensor, Tensor, int]]:
     """Of two texts that have nothing to do with the words: what the lower blocks make of them,
     their tokens, and their size in bytes."""
     docs, plays = text.load("python-docs").validation, text.load("shakespeare").validation
-    model, found = gemma().model, {}
+    model = gemma().model
+    found: dict[str, tuple[Tensor, Tensor, int]] = {}
     stack = Stack(list(model.body.blocks[:BELOW]))
     for name, passage in {"documentation": docs, "plays": plays}.items():
         ids = gemma().tokens(passage[:4000])[:T]
