@@ -315,6 +315,7 @@ def gained(found: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     said, runs = begin(STUDY, __file__)
+    start()  # made by the bare model, so before there is anything that learned
     found: dict[str, Any] = {"before": runs.get("before", lambda: judged(bare()))}
 
     def score(way: str, rate: float, seed: int) -> float:

@@ -20,6 +20,7 @@ NAMES = (
     "tuned",
     "speed",
     "served",
+    "grpo",
 )
 
 
@@ -91,3 +92,24 @@ def test_an_engine_that_exists_writes_the_same_from_a_saved_folder():
     texts = stored_run("real_served")["texts"]
     assert len(texts) > 1
     assert all(text["served"] == text["own"] for text in texts.values())
+
+
+def test_rewards_and_imitation_teach_a_half_known_form_and_a_coin_does_not():
+    run = stored_run("real_grpo")
+    assert not set(run["study"]["reporting_seeds"]) & set(run["study"]["choosing_seeds"])
+    for way, tried in run["by rate"].items():
+        best, rates = max(tried, key=tried.get), sorted(map(float, tried))
+        assert float(best) == run["rates"][way] not in (rates[0], rates[-1])
+    shares = {
+        way: [sum(seed["p"]) / len(seed["p"]) for seed in seeds]
+        for way, seeds in (run["after"] | {"before": [run["before"]]}).items()
+    }
+    assert 0.3 < shares["before"][0] < 0.7
+    assert min(shares["reward"] + shares["supervised"]) > 0.8 > 0.6 > max(shares["coin"])
+    for way in ("reward", "supervised", "coin"):
+        gain = sum(shares[way]) / len(shares[way]) - shares["before"][0]
+        assert run["difference"][way]["p"]["mean"] == pytest.approx(gain, abs=1e-3)
+
+
+def test_after_rewards_right_answers_are_among_eight_that_were_not_before():
+    assert stored_run("real_grpo")["difference"]["reward"]["pass@8"]["low"] > 0.1
