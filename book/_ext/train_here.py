@@ -21,7 +21,7 @@ from functools import cache
 from html import escape
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
@@ -143,7 +143,7 @@ class train_here(nodes.General, nodes.Element):
 
 class TrainHere(SphinxDirective):
     has_content = True
-    option_spec = {"name": directives.unchanged_required}
+    option_spec: ClassVar = {"name": directives.unchanged_required}
 
     def run(self) -> list[nodes.Node]:
         self.assert_has_content()
