@@ -417,6 +417,23 @@ class TestStored:
             assert one["used"][0] == pytest.approx(math.log(61), abs=0.6)
             assert len(one["used"]) == len(one["own"]) == 16
 
+    def test_the_caption_says_what_was_measured(self, measured, train_here, root):
+        cells = json.loads((root / "book/14-in-practice.ipynb").read_text("utf-8"))["cells"]
+        page = "".join(line for cell in cells for line in cell["source"])
+        said = page.split(":::{train-here}")[1].split(":::")[0]
+        assert f"pairs of characters ({train_here.baselines()['bigram']:.2f})" in said
+        for ruin, words in (("none", "held-out loss of 2.5"), ("rate", "it has 3.3")):
+            assert words in said
+            mean = sum(self.last(measured, ruin)) / 2
+            assert f"{mean:.1f}" == words[-3:]
+        for seed in range(2):
+            behind = [
+                measured[f"warmup/{seed}"]["used"][at] - measured[f"none/{seed}"]["used"][at]
+                for at in (1, -1)
+            ]
+            assert f"{behind[0]:.1f}" == "0.1" and 0 < behind[1] < 0.1
+        assert "After 20 steps this model is 0.1 nats behind, after 300 less than 0.1" in page
+
     def test_the_start_of_the_page_has_no_number_that_was_not_computed(self, train_here):
         numbers = json.loads(json.dumps(train_here.baselines()))
         assert f"ln 61 = {math.log(61):.2f}" in train_here.sentence()
