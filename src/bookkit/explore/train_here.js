@@ -405,7 +405,7 @@ class TrainHere extends Explorable {
     .title { display: flex; flex-wrap: wrap; gap: 0 12px; justify-content: space-between; font-size: 13px; margin-bottom: 4px }
     .title b { font-weight: 650 } .key { color: var(--d-muted); font-size: 12px }
     .writes { font: 12.5px/1.4 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; white-space: pre-wrap;
-      background: var(--d-surface); border-radius: 6px; padding: 8px 10px; height: 10.4em; overflow: hidden; overflow-wrap: anywhere }
+      background: var(--d-surface); border-radius: 6px; padding: 8px 10px; height: 13.4em; overflow: hidden; overflow-wrap: anywhere }
     .none { color: var(--d-muted); font-family: inherit; white-space: normal }
     .maps { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 8px }
     .map span { font-size: 12px; color: var(--d-weight); white-space: nowrap }
@@ -431,7 +431,7 @@ class TrainHere extends Explorable {
     @container (max-width: 560px) {
       .board { flex-direction: column; gap: 8px } .column { display: contents } .four { order: 1 }
       .maps { grid-template-columns: repeat(4, 1fr); gap: 4px } .map span { font-size: 11px }
-      .writes { height: 7.6em }
+      .writes { height: 9.6em }
       .say { min-height: 7.4em }
       .set span { padding: 0 8px }
     }`;
