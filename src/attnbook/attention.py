@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnbook.cache import Cache, KVCache, MemoryCache, StaticCache, WindowCache, append_to
+from attnbook.checks import check_int
 from attnbook.masks import (
     Grid,
     Mask,
@@ -205,7 +206,7 @@ class Attention(nn.Module):
             raise ValueError("a memory is kept in a MemoryCache: its keys come all at once")
         if memory.shape[0] != x.shape[0]:
             raise ValueError(f"{x.shape[0]} sequences look at a memory of {memory.shape[0]}")
-        if mask is not None and mask is not causal:
+        if mask is not None and (mask is not causal or memory is not x):
             Tk = memory.shape[1] if cache is None else cache.total(memory.shape[1])
             as_pattern(mask).check(x.shape[0], self.heads, x.shape[1], Tk)
 
@@ -326,7 +327,8 @@ class Projection(nn.Module):
             raise ValueError(f"width {width} does not divide into {heads} heads")
         check_sharing(heads, kv_heads)
         self.width = self.memory_width = width
-        self.heads, self.kv_heads, self.D = heads, kv_heads, D or width // heads
+        self.heads, self.kv_heads = heads, kv_heads
+        self.D = width // heads if D is None else check_int("head width D", D, 1)
         self.widths = [heads * self.D, kv_heads * self.D, kv_heads * self.D]
         self.to_qkv: nn.Module = nn.Linear(width, sum(self.widths), bias=bias)
         self.q_norm, self.k_norm = q_norm, k_norm

@@ -153,6 +153,9 @@ class Causal(Pattern):
     def __call__(self, i: Tensor, j: Tensor, b: Tensor | None = None) -> Bool[Tensor, "..."]:
         return j <= i
 
+    def check(self, B: int, H: int, Tq: int, Tk: int) -> None:
+        check_last(Tq, Tk)
+
     def simplify(self, grid: Grid) -> Pattern | None:
         return None if grid.start is None and grid.Tq == 1 else self
 

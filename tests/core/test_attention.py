@@ -21,7 +21,7 @@ from attnbook.attention import (
 )
 from attnbook.cache import KVCache
 from attnbook.inside.watch import watch
-from attnbook.masks import causal_mask, length_mask
+from attnbook.masks import causal, causal_mask, length_mask, local
 from attnbook.positions import Alibi, RelativeBias, Rotary
 
 B, Tq, Tk, D, Dv = 2, 3, 5, 7, 11
@@ -411,6 +411,8 @@ def test_bad_input_to_many_heads_is_named_before_any_work(monkeypatch):
         ((x, memory, torch.ones(Tq, Tk)), "a mask is boolean.*float32"),
         ((x, memory, causal_mask(Tq)), r"mask \(3, 3\) does not fit scores \(2, 3, 5\)"),
         ((x, None, causal_mask(Tq), cache), r"mask \(3, 3\) does not fit scores \(2, 3, 7\)"),
+        ((x, memory[:, :2], causal), "3 queries cannot be the last of 2 positions"),
+        ((x, memory[:, :2], causal & local(9)), "3 queries cannot be the last of 2 positions"),
         ((x, None, torch.ones(1, 2, Tq, Tq).bool()), r"mask \(1, 2, 3, 3\) does not fit scores"),
     ]:
         with pytest.raises(ValueError, match=message):

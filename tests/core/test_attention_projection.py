@@ -126,6 +126,9 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match="width 12 does not divide into 5 heads"):
         Projection(C, 5)
     assert Projection(C, 5, D=3).widths == [15, 15, 15]
+    for wrong in (0, -4):
+        with pytest.raises(ValueError, match=f"head width D is {wrong}; a whole number, 1 or more"):
+            Projection(8, 2, D=wrong)
     with pytest.raises(ValueError, match="4 query heads cannot share 3 key heads"):
         Projection(C, H, 3)
     linear = nn.Linear
