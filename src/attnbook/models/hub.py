@@ -11,9 +11,11 @@ import json
 import os
 import re
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.overrides import TorchFunctionMode
 
 from attnbook.models import gguf_file
@@ -100,23 +103,32 @@ def load_tokenizer(source: str | Path) -> Tokenizer:
     return undamaged(find(source, "tokenizer.json"), lambda path: Tokenizer.from_file(str(path)))
 
 
+ON_META: ContextVar[bool] = ContextVar("parameters go to the meta device", default=False)
+BUILDING = threading.Lock()  # torch's generator is one for all threads
+
+
+def on_meta(module: nn.Module, name: str, value: nn.Parameter) -> nn.Parameter | None:
+    """The parameter without memory, where this thread is inside `without_weights`; else None, which
+    means: as it is. Called by torch for each parameter that a module is given."""
+    if not ON_META.get() or value.is_meta:
+        return None
+    return nn.Parameter(value.detach().to("meta"), requires_grad=value.requires_grad)
+
+
+register_module_parameter_registration_hook(on_meta)
+
+
 @contextmanager
 def without_weights() -> Iterator[None]:
     """Inside this context modules are made without memory for their parameters, and torch's
-    generator stands afterwards where it stood. What is computed and not learned is there."""
-    usual = nn.Module.register_parameter
-
-    def on_meta(module: nn.Module, name: str, value: nn.Parameter | None) -> None:
-        if value is not None and not value.is_meta:
-            value = nn.Parameter(value.detach().to("meta"), requires_grad=value.requires_grad)
-        usual(module, name, value)
-
-    nn.Module.register_parameter = on_meta  # type: ignore[method-assign, assignment]
-    try:
-        with torch.random.fork_rng(devices=[]), NothingDrawn():
+    generator stands afterwards where it stood. What is computed and not learned is there. Modules
+    of other threads are made as ever; one thread at a time is inside."""
+    with BUILDING, torch.random.fork_rng(devices=[]), NothingDrawn():
+        opened = ON_META.set(True)
+        try:
             yield
-    finally:
-        nn.Module.register_parameter = usual  # type: ignore[method-assign]
+        finally:
+            ON_META.reset(opened)
 
 
 class NothingDrawn(TorchFunctionMode):
