@@ -60,6 +60,10 @@ T5 = {
 READS = SIZES | {"max_position_embeddings": T, "eos_token_id": V - 1}
 SEES = PICTURE | {"hidden_size": 20, "num_attention_heads": 5}
 CLIP = {"text_config": READS, "vision_config": SEES, "projection_dim": 14}
+# The settings that hold the ε of norms: every case has one that no family has by itself, so that a
+# family which does not read its own computes something else than transformers.
+EPS = 0.01
+EPSILONS = "rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps", "norm_epsilon"
 EXPERTS = {"num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 12}
 # name of the case: model type, class in transformers, settings
 CASES = {
@@ -434,10 +438,19 @@ CASES = {
 }
 
 
-def config_of(transformers, case):
-    """The settings of a case, complete, as `transformers` has them."""
+def config_of(transformers, case, **changes):
+    """The settings of a case, complete, as `transformers` has them, with an ε of norms of our own
+    and these changes."""
     kind, _, settings = CASES[case]
-    return getattr(transformers, f"{kind}Config")(**copy.deepcopy(settings))
+    config = getattr(transformers, f"{kind}Config")(**copy.deepcopy(settings))
+    parts = [config, *(vars(config).get(part) for part in ("text_config", "vision_config"))]
+    for part in filter(None, parts):
+        for name in EPSILONS:
+            if hasattr(part, name):
+                setattr(part, name, EPS)
+    for name, value in changes.items():
+        setattr(config, name, value)
+    return config
 
 
 def inputs(case):

@@ -251,6 +251,7 @@ def build_bert(config: Config) -> nn.Module:
 def build_roberta(config: Config) -> nn.Module:
     (T,) = read(config, "max_position_embeddings")
     only(config, "pad_token_id", 1)
+    only(config, "hidden_act", "gelu")  # its head has none other
     return roberta(T=T - 2, **of_bert(config))
 
 

@@ -29,12 +29,15 @@ def latent_attention(
     eps: float = 1e-6,
 ) -> MLA:
     """DeepSeek-AI 2024 (V2), section 2.1. `latents` are the widths of the short vectors for queries
-    (None: none) and for keys and values, `parts` those of a head: key, rotated key, value."""
+    (None: none) and for keys and values, `parts` those of a head: key, rotated key, value. The
+    norms of the short vectors have an ε of their own, whatever config.json says of the others."""
     (for_q, for_kv), (D, turned, Dv) = latents, parts
     linear = partial(nn.Linear, bias=False)
     wide = heads * (D + turned)
-    to_q: nn.Module = linear(width, wide)
-    if for_q is not None:
+    to_q: nn.Module
+    if for_q is None:
+        to_q = linear(width, wide)
+    else:
         to_q = nn.Sequential(linear(width, for_q), RMSNorm(for_q, eps), linear(for_q, wide))
     to_latent, to_kv = linear(width, for_kv + turned), linear(for_kv, heads * (D + Dv))
     project = LatentProjection(heads, to_q, to_latent, RMSNorm(for_kv, eps), to_kv)
@@ -70,7 +73,7 @@ def deepseek_v3(
         return MixtureOfExperts(networks, router=route(), shared=shared)
 
     def block(i: int) -> Block:
-        attention = latent_attention(width, heads, latents, parts, rotate, scale, eps)
+        attention = latent_attention(width, heads, latents, parts, rotate, scale)
         network = SwiGLU(width, hidden[0]) if i < dense else mixture()
         return Block(PreNorm(attention, norm()), PreNorm(network, norm()))
 

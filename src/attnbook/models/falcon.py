@@ -65,6 +65,7 @@ def falcon_names(model: nn.Module) -> Names:
 @family("falcon", falcon_names, "FalconForCausalLM", prefix="transformer.")
 def build_falcon(config: Config) -> nn.Module:
     V, width, depth, heads = read(config, *SIZES)
+    only(config, "activation", "gelu")
     only(config, "alibi", False)
     only(config, "bias", False)
     only(config, "parallel_attn", True)

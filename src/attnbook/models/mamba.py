@@ -49,7 +49,7 @@ def mamba2(
     norm = partial(RMSNorm, width, eps)
     groups, state = keys
     blocks = [
-        PreNorm(Mamba2(width, heads, state, groups, kernel, limits, biases), norm())
+        PreNorm(Mamba2(width, heads, state, groups, kernel, limits, biases, eps), norm())
         for _ in range(depth)
     ]
     return decoder(V, width, blocks, norm(), tie)

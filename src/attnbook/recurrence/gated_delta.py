@@ -97,8 +97,10 @@ class GatedDelta(nn.Module):
         self.convolve = ShortConvolution(sum(self.widths), kernel)
         self.to_strength = nn.Linear(width, values[0], bias=False)
         self.decay = decay
-        usual = nn.Sequential(nn.Linear(width, inner, bias=False), nn.SiLU())
-        self.gate = GatedNorm(RMSNorm(values[1]), usual) if gate is None else gate
+        if gate is None:
+            opens = nn.Sequential(nn.Linear(width, inner, bias=False), nn.SiLU())
+            gate = GatedNorm(RMSNorm(values[1]), opens)
+        self.gate = gate
         self.to_out = nn.Linear(inner, width, bias=False)
         self.rule = delta_chunks
 
