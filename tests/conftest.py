@@ -2,8 +2,10 @@
 
 import gc
 import importlib.util
+import ipaddress
 import os
 import shutil
+import socket
 import sys
 import threading
 from contextlib import contextmanager
@@ -19,6 +21,40 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile("book", deadline=None, derandomize=True)
 settings.load_profile("book")
 gc.set_threshold(50_000, 20, 20)  # of all that a worker has imported little is garbage
+
+
+def of_this_machine(host):
+    """Is the host this machine, by a name or an address?"""
+    host = host.decode() if isinstance(host, bytes) else host
+    if host in (None, "", "localhost", socket.gethostname()):
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified
+
+
+@pytest.fixture(autouse=True)
+def nobody_else_is_asked(request, monkeypatch):
+    """A test that reaches for another machine fails, wherever it runs and whatever is caught on the
+    way: it would say something else tomorrow. One marked `network` may."""
+    if request.node.get_closest_marker("network"):
+        return
+    look_up, connect = socket.getaddrinfo, socket.socket.connect
+
+    def refuse(host):
+        pytest.fail(f"this test asks {host}; if it has to, it is marked `network`")
+
+    def look_up_here(host, *args, **kwargs):
+        return look_up(host, *args, **kwargs) if of_this_machine(host) else refuse(host)
+
+    def connect_here(self, address):
+        other = self.family in (socket.AF_INET, socket.AF_INET6) and not of_this_machine(address[0])
+        return refuse(address[0]) if other else connect(self, address)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up_here)
+    monkeypatch.setattr(socket.socket, "connect", connect_here)
 
 
 @pytest.fixture(autouse=True)

@@ -50,7 +50,7 @@ import attnbook.attention, json, numpy, torch
 print(json.dumps([torch.__version__, numpy.__version__, attnbook.attention.__file__]))
 """
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.timeout(900)]
 
 
 def with_dependencies(names):

@@ -93,6 +93,7 @@ def test_models_compute_and_write_the_same_or_nothing_is_measured(name, models, 
         next(models.RIVALS[name](budget=0))
 
 
+@pytest.mark.network
 def test_nanogpts_block_and_model_compute_the_same(models, monkeypatch):
     try:
         models.nanogpt_module()
