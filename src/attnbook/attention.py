@@ -26,6 +26,7 @@ from attnbook.masks import (
     as_pattern,
     causal,
     check_mask,
+    check_positions,
     combine,
     dense,
     position_ids,
@@ -151,7 +152,7 @@ class Attention(nn.Module):
         are made once, with a `MemoryCache`. `positions` are those of `x`, (Tq,) or (B, Tq); without
         them they are counted on from the cache. A memory's positions count from 0.
         """
-        self.check(x, x if memory is None else memory, mask, cache)
+        self.check(x, x if memory is None else memory, mask, cache, positions)
         if memory is not None and cache is not None:
             q, (k, v) = self.project.queries(x), cache.fill(partial(self.project.keys, memory))
         else:
@@ -193,9 +194,14 @@ class Attention(nn.Module):
         return combine(grid, mask, self.pattern), grid
 
     def check(
-        self, x: Tensor, memory: Tensor, mask: Mask | None, cache: Cache | MemoryCache | None
+        self,
+        x: Tensor,
+        memory: Tensor,
+        mask: Mask | None,
+        cache: Cache | MemoryCache | None,
+        positions: Int[Tensor, "..."] | None = None,
     ) -> None:
-        """Raise a ValueError unless widths, batches and the mask fit."""
+        """Raise a ValueError unless widths, batches, the mask and the positions fit."""
         wants = self.project
         for name, given, width in (("x", x, wants.width), ("memory", memory, wants.memory_width)):
             if given.shape[-1] != width:
@@ -206,6 +212,7 @@ class Attention(nn.Module):
             raise ValueError("a memory is kept in a MemoryCache: its keys come all at once")
         if memory.shape[0] != x.shape[0]:
             raise ValueError(f"{x.shape[0]} sequences look at a memory of {memory.shape[0]}")
+        check_positions(positions, x.shape[0], x.shape[1])
         if mask is not None and (mask is not causal or memory is not x):
             Tk = memory.shape[1] if cache is None else cache.total(memory.shape[1])
             as_pattern(mask).check(x.shape[0], self.heads, x.shape[1], Tk)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from attnbook.block import Stack
 from attnbook.cache import CrossCache, DecodingState
-from attnbook.masks import Mask, causal, check_mask, padding
+from attnbook.masks import Mask, causal, check_mask, check_positions, padding
 
 
 @runtime_checkable
@@ -123,6 +123,7 @@ class LanguageModel(nn.Module):
             positions = new_position_ids(mask, start, tokens) if positions is None else positions
             mask = padding(mask)
         if positions is not None:
+            check_positions(positions, tokens.shape[0], tokens.shape[-1])
             start, named = positions, {"positions": positions}
         x = vectors(self.embed, tokens, start)
         mask = causal if mask is None else causal & mask

@@ -1,6 +1,7 @@
 """No test asks another machine, though what it tests may catch every error on the way."""
 
 import socket
+from contextlib import suppress
 from urllib.request import urlopen
 
 import pytest
@@ -9,14 +10,12 @@ import pytest
 @pytest.mark.parametrize("host", ["example.org", "192.0.2.1", "2001:db8::1"])
 def test_another_machine_cannot_be_asked(host):
     with pytest.raises(pytest.fail.Exception, match=f"this test asks {host}"):
-        try:
+        with suppress(Exception):
             socket.create_connection((host, 80), timeout=0.01)
-        except Exception:
-            pass
 
 
 def test_a_download_fails_by_name():
-    with pytest.raises(pytest.fail.Exception, match="asks example.org"):
+    with pytest.raises(pytest.fail.Exception, match=r"asks example\.org"):
         urlopen("http://example.org", timeout=0.01)
 
 
