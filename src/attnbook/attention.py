@@ -152,7 +152,7 @@ class Attention(nn.Module):
         are made once, with a `MemoryCache`. `positions` are those of `x`, (Tq,) or (B, Tq); without
         them they are counted on from the cache. A memory's positions count from 0.
         """
-        self.check(x, x if memory is None else memory, mask, cache, positions)
+        self.check(x, x if memory is None else memory, mask, cache)
         if memory is not None and cache is not None:
             q, (k, v) = self.project.queries(x), cache.fill(partial(self.project.keys, memory))
         else:
@@ -175,7 +175,9 @@ class Attention(nn.Module):
         cross: bool,
         positions: Int[Tensor, "..."] | None,
     ) -> tuple[Float[Tensor, "B H Tq D"], Float[Tensor, "B kv_heads Tk D"]]:
-        """Queries and keys turned by their positions; `cross`: the keys are a memory's."""
+        """Queries and keys turned by their positions; `cross`: the keys are a memory's. ValueError
+        for positions that do not fit."""
+        check_positions(positions, q.shape[0], q.shape[2])
         if self.rotate is None:
             return q, k
         cached = 0 if cache is None else cache.length
@@ -194,14 +196,9 @@ class Attention(nn.Module):
         return combine(grid, mask, self.pattern), grid
 
     def check(
-        self,
-        x: Tensor,
-        memory: Tensor,
-        mask: Mask | None,
-        cache: Cache | MemoryCache | None,
-        positions: Int[Tensor, "..."] | None = None,
+        self, x: Tensor, memory: Tensor, mask: Mask | None, cache: Cache | MemoryCache | None
     ) -> None:
-        """Raise a ValueError unless widths, batches, the mask and the positions fit."""
+        """Raise a ValueError unless widths, batches and the mask fit."""
         wants = self.project
         for name, given, width in (("x", x, wants.width), ("memory", memory, wants.memory_width)):
             if given.shape[-1] != width:
@@ -212,7 +209,6 @@ class Attention(nn.Module):
             raise ValueError("a memory is kept in a MemoryCache: its keys come all at once")
         if memory.shape[0] != x.shape[0]:
             raise ValueError(f"{x.shape[0]} sequences look at a memory of {memory.shape[0]}")
-        check_positions(positions, x.shape[0], x.shape[1])
         if mask is not None and (mask is not causal or memory is not x):
             Tk = memory.shape[1] if cache is None else cache.total(memory.shape[1])
             as_pattern(mask).check(x.shape[0], self.heads, x.shape[1], Tk)
@@ -252,7 +248,8 @@ class MultiHeadAttention(Attention):
     Vaswani et al. 2017, section 3.2.2. With `kv_heads` < `heads`, several queries share a key and
     value (Ainslie et al. 2023). `rotate(x, start)` turns queries and keys by their position, from
     position `start` on; `relative(Tq, Tk)` is added to the scores, one (Tq, Tk) table per head;
-    `q_norm` and `k_norm` normalise each head's queries and keys (Henry et al. 2020).
+    `q_norm` and `k_norm` normalise each head's queries and keys (Henry et al. 2020). `dropout` acts
+    on the weights.
     """
 
     project: "Projection"
@@ -267,10 +264,11 @@ class MultiHeadAttention(Attention):
         bias: bool = True,
         q_norm: nn.Module | None = None,
         k_norm: nn.Module | None = None,
+        dropout: float = 0.0,
     ):
         project = Projection(width, heads, kv_heads, bias=bias, q_norm=q_norm, k_norm=k_norm)
         to_out = nn.Linear(width, width, bias=bias)
-        super().__init__(project, to_out, rotate, Score(relative=relative))
+        super().__init__(project, to_out, rotate, Score(relative=relative), dropout=dropout)
 
     @property
     def to_qkv(self) -> nn.Module:

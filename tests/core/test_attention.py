@@ -417,9 +417,10 @@ def test_bad_input_to_many_heads_is_named_before_any_work(monkeypatch):
     ]:
         with pytest.raises(ValueError, match=message):
             layer(*inputs)
-    for wrong, shape in [(torch.arange(4), r"\(4,\)"), (torch.zeros(3, Tq).long(), r"\(3, 3\)")]:
-        with pytest.raises(ValueError, match=rf"positions {shape} do not fit tokens \(2, 3\)"):
-            layer(x, positions=wrong)
     rotary, x, _ = layer_and_inputs(rotate=Rotary(8))
     with pytest.raises(ValueError, match="heads have width 6, this rotation has width 8"):
         rotary(x)
+    rotary, x, _ = layer_and_inputs(rotate=Rotary(4))
+    for wrong, shape in [(torch.arange(1), r"\(1,\)"), (torch.zeros(3, Tq).long(), r"\(3, 3\)")]:
+        with pytest.raises(ValueError, match=rf"positions {shape} do not fit tokens \(2, 3\)"):
+            rotary(x, positions=wrong)

@@ -461,3 +461,13 @@ def test_the_last_logits_alone_are_those_of_all():
     model(tokens[:1], last=1)
     for x in seen:  # with other strides a frozen matrix of 16 bits is copied, for each row
         assert x.stride() == torch.empty(x.shape).stride()
+
+
+@pytest.mark.parametrize("make", [llama, gpt2])
+def test_positions_that_do_not_fit_are_named_before_any_work(monkeypatch, tokens, make):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # as for the reader
+    model = make(V, width=C, depth=1, heads=3)
+    monkeypatch.setattr(model, "embed", None)
+    for wrong in (torch.arange(T - 1), torch.arange(1), torch.zeros(3, T).long()):
+        with pytest.raises(ValueError, match=r"positions \(.*\) do not fit tokens \(2, 7\)"):
+            model(tokens, positions=wrong)

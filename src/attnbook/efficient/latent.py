@@ -83,7 +83,7 @@ class MLA(Attention):
         """As `Attention`, to itself alone. A `cache` keeps short vectors and turned keys."""
         if memory is not None:
             raise ValueError("this layer looks at its own x alone, at no memory")
-        self.check(x, x, mask, cache, positions)
+        self.check(x, x, mask, cache)
         start = 0 if cache is None else cache.length
         q, q_turned, latent, turned = self.project(x)
         where = start if positions is None else positions

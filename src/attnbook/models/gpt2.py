@@ -39,8 +39,7 @@ def gpt2(
         return PreNorm(part, norm(), dropout)
 
     def block() -> Block:
-        attention = MultiHeadAttention(width, heads, bias=bias)
-        attention.dropout = attention_dropout
+        attention = MultiHeadAttention(width, heads, bias=bias, dropout=attention_dropout)
         return Block(pre(attention), pre(MLP(width, inner, nn.GELU(approximate="tanh"), bias=bias)))
 
     rate = dropout if embedding_dropout is None else embedding_dropout
