@@ -43,7 +43,7 @@ class Cache(DecodingState, Protocol):
         """The keys and values of a memory, which `make` makes all at once."""
 
     def total(self, T: int) -> int:
-        """How many keys a mask speaks of when T positions are new."""
+        """Number of keys that a mask must cover, the T new ones included."""
 
     def grid(self, B: int, Tq: int, Tk: int, device: torch.device) -> Grid:
         """Where the last Tq queries and the Tk keys stand that `append` returned."""
@@ -140,7 +140,7 @@ class KVCache(AppendOnly):
         return self.keys[:, :, :end], self.values[:, :, :end]
 
     def total(self, T: int) -> int:
-        """How many keys a mask speaks of when T positions are new."""
+        """Number of keys that a mask must cover, the T new ones included."""
         return self.length + T
 
     def grid(self, B: int, Tq: int, Tk: int, device: torch.device) -> Grid:
@@ -272,7 +272,8 @@ class StaticCache(AppendOnly):
 
 
 def cache_of(part: nn.Module, max_len: int | None = None) -> DecodingState:
-    """An empty cache of the kind that the first layer needs, inside of a part, that says so."""
+    """An empty cache from the first part inside that has a `cache` method; a `KVCache` if none has,
+    or, with `max_len`, a `StaticCache`."""
     for inner in part.modules():
         if callable(make := getattr(inner, "cache", None)):
             return make(max_len)

@@ -55,7 +55,7 @@ class SoftmaxTopK(Router):
 
     def choose(self, tokens: Float[Tensor, "N C"]) -> Choice:
         chances = self(tokens).softmax(-1)
-        chosen = of_best_groups(chances, self.groups, self.kept, 1).topk(self.active).indices
+        chosen = mask_other_groups(chances, self.groups, self.kept, 1).topk(self.active).indices
         share = chances.gather(1, chosen)
         share = share / share.sum(-1, keepdim=True) if self.sum_to_one else share
         return chances, share if self.factor == 1 else self.factor * share, chosen
@@ -113,13 +113,13 @@ class SigmoidTopK(Router):
     def choose(self, tokens: Float[Tensor, "N C"]) -> Choice:
         chances = self(tokens).sigmoid()
         wanted = chances.detach() + self.correction
-        wanted = of_best_groups(wanted, self.groups, self.kept, 2)
+        wanted = mask_other_groups(wanted, self.groups, self.kept, 2)
         chosen = wanted.topk(self.active).indices
         share = chances.gather(1, chosen)
         return chances, self.factor * share / (share.sum(-1, keepdim=True) + 1e-20), chosen
 
 
-def of_best_groups(
+def mask_other_groups(
     wanted: Float[Tensor, "N E"], groups: int, kept: int, best: int
 ) -> Float[Tensor, "N E"]:
     """Experts of all groups but the `kept` best are wanted least of all; for a group stands the sum

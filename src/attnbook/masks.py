@@ -102,6 +102,7 @@ class Pattern:
 
     @property
     def reach(self) -> int | None:
+        """How many of the last places a query may see; None if there is no bound."""
         return None
 
     @property
@@ -115,6 +116,7 @@ class Pattern:
         return True
 
     def __call__(self, i: Tensor, j: Tensor, b: Tensor | None = None) -> Bool[Tensor, "..."]:
+        """May the query at place i look at the key at place j, in the sequence b?"""
         raise NotImplementedError(f"{type(self).__name__} does not say who may look at whom")
 
     def __and__(self, other: "Mask | Rule") -> "And":
@@ -216,7 +218,7 @@ class FunctionMask(Pattern):
 
 
 @dataclass(frozen=True, init=False)
-class Several(Pattern):
+class Combined(Pattern):
     """Patterns that say together who may look at whom."""
 
     patterns: tuple[Pattern, ...]
@@ -227,6 +229,7 @@ class Several(Pattern):
 
     @staticmethod
     def join(tables: Iterable[Bool[Tensor, "..."]]) -> Bool[Tensor, "..."]:
+        """One table from those of the patterns."""
         raise NotImplementedError("both or either?")
 
     @property
@@ -248,7 +251,7 @@ class Several(Pattern):
         return self.join(p.to_dense(grid) for p in self.patterns)
 
 
-class And(Several):
+class And(Combined):
     """Look where all of the patterns let you: `a & b`."""
 
     @staticmethod
@@ -264,7 +267,7 @@ class And(Several):
         return And(*left) if len(left) > 1 else left[0] if left else None
 
 
-class Or(Several):
+class Or(Combined):
     """Look where at least one of the patterns lets you: `a | b`."""
 
     @staticmethod

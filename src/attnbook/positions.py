@@ -32,7 +32,6 @@ def frequencies(
     return base ** (-torch.arange(0, width, 2, dtype=torch.float32, device=device) / width)
 
 
-plain = frequencies
 CPU = torch.device("cpu")  # a table is made there even if a model is built without memory
 
 
@@ -43,7 +42,7 @@ def linear(D: int, base: float = 10_000.0, factor: float = 1.0) -> Frequencies:
     interpolation", equation 3.
     """
     check_factor(factor)
-    return plain(D, base, CPU) / factor
+    return frequencies(D, base, CPU) / factor
 
 
 def llama3(
@@ -60,7 +59,7 @@ def llama3(
     Grattafiori et al. 2024 (Llama 3.1); the numbers are those of its configuration.
     """
     check_factor(factor)
-    speed = plain(D, base, CPU)
+    speed = frequencies(D, base, CPU)
     turns = trained * speed / (2 * math.pi)
     stays = ((turns - low) / (high - low)).clamp(0, 1)
     return stays * speed + (1 - stays) * speed / factor
@@ -96,7 +95,7 @@ def yarn(
     slowed = (
         (torch.arange(D // 2, dtype=torch.float32, device=CPU) - first) / (last - first)
     ).clamp(0, 1)
-    speed = plain(D, base, CPU)
+    speed = frequencies(D, base, CPU)
     return (1 - slowed) * speed + slowed * speed / factor
 
 
@@ -124,7 +123,7 @@ def dynamic(
     length = length if isinstance(length, Tensor) else torch.tensor(length, device=CPU)
     stretched = factor * length.float().clamp(min=trained) / trained - (factor - 1)
     slower = torch.arange(0, D, 2, dtype=torch.float32, device=length.device) / (2 - D)
-    return plain(D, base, length.device) * stretched**slower
+    return frequencies(D, base, length.device) * stretched**slower
 
 
 def longrope(D: int, factors: list[float], base: float = 10_000.0) -> Frequencies:
@@ -135,7 +134,7 @@ def longrope(D: int, factors: list[float], base: float = 10_000.0) -> Frequencie
     """
     if len(factors) != D // 2:
         raise ValueError(f"{D // 2} pairs turn, each with a factor of its own; got {len(factors)}")
-    return plain(D, base, CPU) / torch.tensor(factors, dtype=torch.float32, device=CPU)
+    return frequencies(D, base, CPU) / torch.tensor(factors, dtype=torch.float32, device=CPU)
 
 
 def longrope_temperature(factor: float, trained: int = 4096) -> float:
@@ -209,7 +208,7 @@ class Rotary(nn.Module):
         scale: float = 1.0,
     ):
         super().__init__()
-        speed = plain(D, base, CPU) if frequencies is None else frequencies
+        speed = linear(D, base) if frequencies is None else frequencies
         if not 1 <= len(speed) <= D // 2:
             raise ValueError(f"{len(speed)} pairs cannot turn in heads of width {D}")
         # Numbers, no buffer: they are float32 and right whatever a model is moved or loaded to.
@@ -372,7 +371,7 @@ class Rotary2d(Rotary):
     ):
         if D % 4:
             raise ValueError(f"row and column need pairs each: width {D} is not 4 × something")
-        speed = plain(D // 2, base, CPU) if frequencies is None else frequencies
+        speed = linear(D // 2, base) if frequencies is None else frequencies
         super().__init__(D, base, torch.cat((speed, speed)), pairs)
         self.grid, self.extra = grid, extra
 

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.nn.attention import flex_attention as torchs
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
-from attnbook.masks import Causal, Grid, Mask, Pattern, Several, add_key, as_pattern, dense
+from attnbook.masks import Causal, Combined, Grid, Mask, Pattern, add_key, as_pattern, dense
 from attnbook.memo import memoise
 
 Relative = Callable[
@@ -317,7 +317,7 @@ def mask_mod(pattern: Pattern) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
 
     Of several patterns each is a function of its own: one joined while a compiler looks on has,
     for torch 2.11, no attributes inside of `vmap`."""
-    if isinstance(pattern, Several):
+    if isinstance(pattern, Combined):
         join, rules = pattern.join, [mask_mod(p) for p in pattern.patterns]
         return lambda b, i, j: join([rule(b, i, j) for rule in rules])
     if pattern.by_row:

@@ -130,14 +130,14 @@ def test_a_run_in_two_parts_is_the_run_in_one(optimizer, words, tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_saves_and_resuming_goes_on(number, words, tmp_path, capsys, monkeypatch):
     assert cli.main(words(steps=6, out=tmp_path / "whole")) == 0
-    check_finite = Run.check_finite
+    record_loss = Run.record_loss
 
     def interrupted(self, norm):
         if self.history.steps == 3:
             os.kill(os.getpid(), number)
-        return check_finite(self, norm)
+        return record_loss(self, norm)
 
-    monkeypatch.setattr(Run, "check_finite", interrupted)
+    monkeypatch.setattr(Run, "record_loss", interrupted)
     assert cli.main(words(steps=6)) == 128 + number
     assert "stopped and saved" in capsys.readouterr().out
     assert saved(tmp_path / "run")[-1].name == "step-000004"

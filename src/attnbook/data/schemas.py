@@ -60,7 +60,7 @@ def schemas(B: int, adjectives: Sequence[str], pairs: Sequence = OLD, fit: float
     A share `fit` has a verb of fitting. With a half neither verb nor adjective alone tells anything
     about the referent, and gradient descent finds no way to begin.
     """
-    check(B, adjectives)
+    check_schema(B, adjectives)
     if not 0 <= fit <= 1:
         raise ValueError(f"a share lies between 0 and 1, not at {fit}")
     frame = tokens(schema(NOUNS[:2], FIT[0], BIG[0]))
@@ -82,7 +82,7 @@ def schemas(B: int, adjectives: Sequence[str], pairs: Sequence = OLD, fit: float
 
 def descriptions(B: int, adjectives: Sequence[str] = (*BIG, *SMALL)) -> Sampler:
     """A sampler of `B` times three words such as "the tall tower": what is big, what is small."""
-    check(B, adjectives)
+    check_schema(B, adjectives)
 
     def sample(generator: torch.Generator) -> Tensor:
         adjective = drawn(adjectives, B, generator)
@@ -93,7 +93,7 @@ def descriptions(B: int, adjectives: Sequence[str] = (*BIG, *SMALL)) -> Sampler:
     return sample
 
 
-def check(B: int, adjectives: Sequence[str]) -> None:
+def check_schema(B: int, adjectives: Sequence[str]) -> None:
     """Raise a ValueError unless there is something to draw."""
     if B < 1:
         raise ValueError(f"a batch holds at least 1 sentence, not {B}")

@@ -50,7 +50,7 @@ def flash_attend(
     of Tq × Tk is made of it, and tiles without any such pair cost nothing. The backward pass
     computes the tiles again. Dao et al. 2022, algorithm 1.
     """
-    check(q, k, v, mask, pattern, block)
+    check_flash(q, k, v, mask, pattern, block)
     Tq, Tk = q.shape[-2], k.shape[-2]
     if mask is not None:  # a view that repeats axes of length 1, not a copy
         mask = torch.atleast_2d(mask).expand(*mask.shape[:-2], Tq, Tk)
@@ -63,7 +63,9 @@ def flash_attend(
     return torch.cat(outputs, -2)
 
 
-def check(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, pattern: Looks, block: int) -> None:
+def check_flash(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, pattern: Looks, block: int
+) -> None:
     """Raise a ValueError unless all of it fits together."""
     Tq, Tk = q.shape[-2], k.shape[-2]
     if block < 1:

@@ -120,7 +120,7 @@ def written(
     a ValueError if such a norm is there and no run is given.
     """
     layer = attentions(model)[head[0]]
-    check(model, head)
+    check_head(model, head)
     weight = layer.to_out.get_parameter("weight")  # (C, H·D)
     D = weight.shape[1] // layer.heads
     part = output @ weight[:, head[1] * D : (head[1] + 1) * D].T
@@ -153,7 +153,7 @@ def share(after: nn.Module, part: Tensor, total: Tensor | None) -> Tensor:
     return (after.weight + after.offset) * part / size
 
 
-def check(model: nn.Module, head: Head) -> None:
+def check_head(model: nn.Module, head: Head) -> None:
     """ValueError unless the model has this head."""
     layers = attentions(model)
     if not 0 <= head[0] < len(layers) or not 0 <= head[1] < layers[head[0]].heads:
@@ -172,7 +172,7 @@ def replaced(model: nn.Module, outputs: Mapping[Head, Tensor]) -> Iterator[None]
     """
     layers = attentions(model)
     for head in outputs:
-        check(model, head)
+        check_head(model, head)
 
     def hook(number: int) -> Callable[..., Tensor]:
         def change(layer: nn.Module, given: tuple[Tensor]) -> Tensor:
@@ -224,7 +224,7 @@ def head_from(
     With the same stream three times it is the head itself. Elhage et al. 2021, "Q-, K- and
     V-composition"; with one of them changed by one head only it is path patching, Wang et al. 2023.
     """
-    check(model, head)
+    check_head(model, head)
     layer = attentions(model)[head[0]]
     norm = norm_before(body_of(model).blocks[head[0]])
     parts = (layer.project(norm(x))[n] for n, x in enumerate((queries, keys, values)))

@@ -80,7 +80,7 @@ COHERE: Table = ENDS | {
 }
 
 
-def of_cohere(config: Config) -> Sizes:
+def cohere_sizes(config: Config) -> Sizes:
     """The settings that Command R and R7B share."""
     sizes = decoder_config(config, tie=True)
     only(config, "hidden_act", "silu")
@@ -95,12 +95,12 @@ def of_cohere(config: Config) -> Sizes:
 
 @family("cohere", COHERE, "CohereForCausalLM", prefix="model.")
 def build_cohere(config: Config) -> nn.Module:
-    return cohere(qk_norm=config.get("use_qk_norm", False), **of_cohere(config))
+    return cohere(qk_norm=config.get("use_qk_norm", False), **cohere_sizes(config))
 
 
 @family("cohere2", COHERE, "Cohere2ForCausalLM", prefix="model.")
 def build_cohere2(config: Config) -> nn.Module:
     only(config, "use_qk_norm", False)
-    sizes = of_cohere(config)
+    sizes = cohere_sizes(config)
     del sizes["depth"]  # there are as many as windows
     return cohere2(windows=windows_of(config, every=4), **sizes)

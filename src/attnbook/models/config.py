@@ -69,7 +69,8 @@ def activation(name: str) -> nn.Module:
 def scaled_frequencies(
     rope: Config, D: int, base: float, limit: int | None
 ) -> tuple[Float[Tensor, " half"] | None, float]:
-    """The table of frequencies that a rope entry asks for (None: plain), and its temperature."""
+    """The table of frequencies that a rope entry asks for (None: plain), and what queries and keys
+    are multiplied with, its attention factor."""
     kind = rope.get("rope_type", rope.get("type", "default"))
     if kind == "default":
         return None, 1.0
@@ -89,10 +90,10 @@ def scaled_frequencies(
         return llama3(D, base, factor, low, high, trained), 1.0
     fast, slow = float(rope.get("beta_fast") or 32), float(rope.get("beta_slow") or 1)
     table = yarn(D, base, factor, trained, fast, slow, rope.get("truncate", True))
-    return table, temperature(rope, factor)
+    return table, attention_factor(rope, factor)
 
 
-def temperature(rope: Config, factor: float) -> float:
+def attention_factor(rope: Config, factor: float) -> float:
     """YaRN's attention factor, which DeepSeek gives by two strengths and others leave out."""
     if rope.get("attention_factor") is not None:
         return rope["attention_factor"]

@@ -145,7 +145,8 @@ def of_deepseek(config: Config) -> Sizes:
 
 
 def deepseek_scale(config: Config, D: int) -> float:
-    """What scores are multiplied with: YaRN's temperature acts here, on all coordinates."""
+    """What scores are multiplied with: 1/√D, times the square of YaRN's attention factor (Peng et al.
+    2024, equation 22), which acts here on all coordinates; `mscale` in DeepSeek-AI's model code."""
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     strength = rope.get("mscale_all_dim")
     if rope.get("rope_type", rope.get("type", "default")) == "default" or not strength:

@@ -66,7 +66,7 @@ class PlacedBlock(Block):
         return self.feedforward(self.attention(x, place=place, mask=mask))
 
 
-class PlacedCrossBlock(CrossBlock):
+class DetrDecoderBlock(CrossBlock):
     """A decoder's block in which each attention is told the places anew; those of the memory stand
     beside it."""
 
@@ -162,7 +162,7 @@ def detr(
 
     reads = [PlacedBlock(attention(heads[0]), network(hidden[0])) for _ in range(depth[0])]
     asks = [
-        PlacedCrossBlock(attention(heads[1]), attention(heads[1]), network(hidden[1]))
+        DetrDecoderBlock(attention(heads[1]), attention(heads[1]), network(hidden[1]))
         for _ in range(depth[1])
     ]
     stacks = Stack(reads), Stack(asks, LayerNorm(width))

@@ -92,7 +92,7 @@ class NormedValues(Projection):
         return q, k, nn.functional.rms_norm(v, v.shape[-1:], eps=self.eps)
 
 
-class QueriesAlone(nn.Module):
+class QueryProjection(nn.Module):
     """Queries of all heads; keys and values are another block's."""
 
     def __init__(self, width: int, heads: int, kv_heads: int, D: int, eps: float):
@@ -107,13 +107,13 @@ class QueriesAlone(nn.Module):
 
 class SharingAttention(Attention):
     """Attention that leaves its keys and values to blocks of the same kind that come later, or, if
-    its projection makes `QueriesAlone`, takes those that an earlier one left."""
+    its projection makes `QueryProjection`, takes those that an earlier one left."""
 
     def __init__(
         self, project: nn.Module, to_out: nn.Module, rotate: Rotate, pattern: Pattern | None
     ):
         super().__init__(project, to_out, rotate, Score(1.0), pattern)
-        self.takes = isinstance(project, QueriesAlone)
+        self.takes = isinstance(project, QueryProjection)
 
     def share(
         self,
@@ -313,7 +313,7 @@ def gemma3n(
         window = windows[i]
         if window is not None:
             seen = near, local(window)
-        kind = NormedValues if i < depth - sharing else QueriesAlone
+        kind = NormedValues if i < depth - sharing else QueryProjection
         project = kind(width, heads, kv_heads, D, eps)
         attention = SharingAttention(project, nn.Linear(heads * D, width, bias=False), *seen)
         network = (

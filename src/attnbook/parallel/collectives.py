@@ -19,7 +19,7 @@ def reduce_scatter(wire: Wire, parts: Sequence[Tensor]) -> Tensor:
 
     A sum goes around the ring, and each process adds its own part when it comes by.
     """
-    check(wire, parts)
+    check_parts(wire, parts)
     P, r = wire.size, wire.rank
     total = parts[r - 1].detach()
     for n in range(2, P + 1):
@@ -56,8 +56,8 @@ def all_reduce(wire: Wire, x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
 
 def all_to_all(wire: Wire, parts: Sequence[Tensor], likes: Sequence[Tensor]) -> list[Tensor]:
     """`parts[i]` goes to process i; what comes from process i has the shape of `likes[i]`."""
-    check(wire, parts)
-    check(wire, likes)
+    check_parts(wire, parts)
+    check_parts(wire, likes)
     others = [(wire.rank + n) % wire.size for n in range(1, wire.size)]
     for i in others:
         wire.send(parts[i], i)
@@ -66,7 +66,7 @@ def all_to_all(wire: Wire, parts: Sequence[Tensor], likes: Sequence[Tensor]) -> 
     return [found.get(i, parts[i].detach()) for i in range(wire.size)]
 
 
-def check(wire: Wire, parts: Sequence[Tensor]) -> None:
+def check_parts(wire: Wire, parts: Sequence[Tensor]) -> None:
     """Raise a ValueError unless there is a part for each process."""
     if len(parts) != wire.size:
         raise ValueError(f"{wire.size} processes need a part each; got {len(parts)}")

@@ -38,7 +38,7 @@ def around(wire: Wire, x: Tensor, by: int) -> Tensor:
 
 def in_order(P: int, T: int) -> Int[Tensor, "P t"]:
     """The positions of each process: T ÷ P neighbours."""
-    check(P, T, P)
+    check_context_parallel(P, T, P)
     return torch.arange(T).view(P, -1)
 
 
@@ -46,12 +46,12 @@ def zig_zag(P: int, T: int) -> Int[Tensor, "P t"]:
     """The positions of each process: one of 2P pieces from the front, one from the back, so that
     causal attention is the same work for all. Brandon et al. 2023 (Striped Attention) for the
     problem; the pieces are those of Llama 3's context parallelism (Grattafiori et al. 2024)."""
-    check(P, T, 2 * P)
+    check_context_parallel(P, T, 2 * P)
     pieces = torch.arange(T).view(2 * P, -1)
     return torch.cat([pieces[:P], pieces[P:].flip(0)], 1)
 
 
-def check(P: int, T: int, pieces: int) -> None:
+def check_context_parallel(P: int, T: int, pieces: int) -> None:
     """Raise a ValueError unless a text can be cut so."""
     if P < 1 or T < pieces or T % pieces:
         raise ValueError(f"{T} positions do not divide into {pieces} pieces for {P} processes")

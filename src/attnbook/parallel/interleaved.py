@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from attnbook.parallel.pipeline import Job, check
+from attnbook.parallel.pipeline import Job, check_pipeline
 from attnbook.parallel.timeline import Bar, timeline
 
 
@@ -13,7 +13,7 @@ def interleaved(stages: int, stage: int, micro: int, chunks: int) -> list[Job]:
     stages pass one piece, then the next; `micro` is a multiple of `stages`. One backward follows
     each forward pass as soon as the last piece can go back.
     """
-    check(stages, stage, micro)
+    check_pipeline(stages, stage, micro)
     if chunks < 1 or micro % stages:
         raise ValueError(
             f"a stage has 1 piece or more, and micro-batches come in groups of {stages}; got "

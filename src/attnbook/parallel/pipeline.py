@@ -29,7 +29,7 @@ Order = Callable[[int, int, int], list[Job]]
 
 def gpipe(stages: int, stage: int, micro: int) -> list[Job]:
     """All micro-batches forward, then all of them backward. Huang et al. 2019, figure 2c."""
-    check(stages, stage, micro)
+    check_pipeline(stages, stage, micro)
     forward = [Job("forward", n) for n in range(micro)]
     return forward + [Job("backward", n) for n in range(micro)]
 
@@ -37,7 +37,7 @@ def gpipe(stages: int, stage: int, micro: int) -> list[Job]:
 def one_forward_one_backward(stages: int, stage: int, micro: int) -> list[Job]:
     """1F1B: as soon as the last stage can go back, each stage does one of each in turn, so that at
     most stages − stage micro-batches are under way. Narayanan et al. 2021, section 2.2.1."""
-    check(stages, stage, micro)
+    check_pipeline(stages, stage, micro)
     ahead = min(stages - stage - 1, micro)
     jobs = [Job("forward", n) for n in range(ahead)]
     for n in range(micro - ahead):
@@ -45,7 +45,7 @@ def one_forward_one_backward(stages: int, stage: int, micro: int) -> list[Job]:
     return jobs + [Job("backward", n) for n in range(micro - ahead, micro)]
 
 
-def check(stages: int, stage: int, micro: int) -> None:
+def check_pipeline(stages: int, stage: int, micro: int) -> None:
     """Raise a ValueError for a stage that is not there, or nothing to do."""
     if not 0 <= stage < stages or micro < 1:
         raise ValueError(

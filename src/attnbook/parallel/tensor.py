@@ -61,14 +61,14 @@ class Split(nn.Module):
 def outputs(wire: Wire, whole: nn.Linear, widths: list[int] | None = None) -> nn.Linear:
     """A linear map that makes this process' share of the outputs; of each of `widths`, if they
     are several things, such as queries, keys and values."""
-    check(wire, whole, whole.out_features)
+    check_tensor_parallel(wire, whole, whole.out_features)
     kinds = whole.weight.detach().split(widths or [whole.out_features])
     return linear(torch.cat([kind.chunk(wire.size)[wire.rank] for kind in kinds]))
 
 
 def inputs(wire: Wire, whole: nn.Linear) -> nn.Linear:
     """A linear map that reads this process' share of the inputs: the outputs are to be summed."""
-    check(wire, whole, whole.in_features)
+    check_tensor_parallel(wire, whole, whole.in_features)
     return linear(whole.weight.detach().chunk(wire.size, 1)[wire.rank])
 
 
@@ -79,7 +79,7 @@ def linear(weight: Tensor) -> nn.Linear:
     return made
 
 
-def check(wire: Wire, whole: nn.Linear, width: int) -> None:
+def check_tensor_parallel(wire: Wire, whole: nn.Linear, width: int) -> None:
     """Raise a ValueError for a map that cannot be cut."""
     if whole.bias is not None or width % wire.size:
         raise ValueError(

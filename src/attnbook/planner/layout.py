@@ -81,7 +81,7 @@ def memory(decoder: DecoderConfig, layout: Layout, batch: Batch) -> Memory:
     Not counted: the buffers of the libraries, fragmentation, and with stage 3 the one block whose
     weights are whole for the moment.
     """
-    check(decoder, layout)
+    check_layout(decoder, layout)
     mine = stage(decoder, layout) / layout.tensor
     shares = [layout.data if layout.shard >= least else 1 for least in (3, 2, 1)]
     return Memory(
@@ -92,7 +92,7 @@ def memory(decoder: DecoderConfig, layout: Layout, batch: Batch) -> Memory:
     )
 
 
-def check(decoder: DecoderConfig, layout: Layout) -> None:
+def check_layout(decoder: DecoderConfig, layout: Layout) -> None:
     """Raise a ValueError unless blocks and heads can be cut so."""
     if decoder.depth % layout.pipeline:
         raise ValueError(f"{decoder.depth} blocks do not divide into {layout.pipeline} stages")
@@ -174,7 +174,7 @@ def sent(decoder: DecoderConfig, layout: Layout, batch: Batch) -> Sent:
     figure 4), six with recomputation. Pipeline: a micro-batch's vectors on to the next stage, and
     their gradients back to the one before, once for each piece (Narayanan et al. 2021).
     """
-    check(decoder, layout)
+    check_layout(decoder, layout)
     m, p, v = batch.rounds(layout), layout.pipeline, layout.pieces
     mine = stage(decoder, layout) / layout.tensor
     ring = share(layout.data) * mine

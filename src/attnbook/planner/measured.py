@@ -51,7 +51,7 @@ class Scaling:
         return max(self.took(self.fewer), alone)
 
 
-def mpt(depth: int, width: int) -> PlainDecoderConfig:
+def mpt_config(depth: int, width: int) -> PlainDecoderConfig:
     """MPT of MosaicML: plain networks four times as wide, a shared table of 50,368 tokens."""
     heads = width // 128
     return PlainDecoderConfig(50_368, width, depth, heads, heads, 4 * width, tie=True)
@@ -69,12 +69,16 @@ def scalings() -> list[Scaling]:
     torch.compile), machines of eight cards of 400 gigabit/s.
     """
     return [
-        Scaling("MPT 13B", mpt(40, 5120), "h100", 2048, 2, 1, (8, 38_336), (16, 76_280)),
-        Scaling("MPT 13B", mpt(40, 5120), "h100", 2048, 2, 1, (8, 38_336), (32, 153_960)),
-        Scaling("MPT 13B", mpt(40, 5120), "h100", 2048, 2, 1, (8, 38_336), (64, 307_209)),
-        Scaling("MPT 3B", mpt(32, 2560), "h100", 2048, 6, 3, (32, 736_701), (64, 1_441_663)),
-        Scaling("MPT 1B", mpt(24, 2048), "h100", 2048, 20, 1, (16, 736_596), (64, 2_841_754)),
+        Scaling("MPT 13B", mpt_config(40, 5120), "h100", 2048, 2, 1, (8, 38_336), (16, 76_280)),
+        Scaling("MPT 13B", mpt_config(40, 5120), "h100", 2048, 2, 1, (8, 38_336), (32, 153_960)),
+        Scaling("MPT 13B", mpt_config(40, 5120), "h100", 2048, 2, 1, (8, 38_336), (64, 307_209)),
+        Scaling("MPT 3B", mpt_config(32, 2560), "h100", 2048, 6, 3, (32, 736_701), (64, 1_441_663)),
+        Scaling(
+            "MPT 1B", mpt_config(24, 2048), "h100", 2048, 20, 1, (16, 736_596), (64, 2_841_754)
+        ),
         Scaling("Llama 3.1 8B", LLAMA_8B, "h100", 8192, 2, 1, (8, 8 * 6667), (128, 128 * 6514)),
-        Scaling("MPT 7B", mpt(32, 4096), "a100", 2048, 18, 1, (32, 119_202), (128, 463_749)),
-        Scaling("MPT 13B", mpt(40, 5120), "a100", 2048, 16, 1, (64, 126_479), (128, 252_444)),
+        Scaling("MPT 7B", mpt_config(32, 4096), "a100", 2048, 18, 1, (32, 119_202), (128, 463_749)),
+        Scaling(
+            "MPT 13B", mpt_config(40, 5120), "a100", 2048, 16, 1, (64, 126_479), (128, 252_444)
+        ),
     ]

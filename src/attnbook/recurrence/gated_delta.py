@@ -122,7 +122,7 @@ class GatedDelta(nn.Module):
         state = None if cache is None else cache.state
         y, state = self.rule(q, k, v, beta, log_decay, state)
         if cache is not None:
-            cache.went_on(x.shape[1], state)
+            cache.advance(x.shape[1], state)
         return self.to_out(self.gate(y.to(x.dtype).transpose(1, 2), x))
 
     def project(self, x: Tensor, cache: StateCache | None) -> tuple[Tensor, Tensor, Tensor]:

@@ -53,7 +53,7 @@ class StateCache(AppendOnly):
         """Where the last Tq and Tk positions stand."""
         return Grid(B, Tq, Tk, device, first=self.length - Tk)
 
-    def went_on(self, T: int, state: Tensor) -> None:
+    def advance(self, T: int, state: Tensor) -> None:
         """T more positions were read, and led to this state."""
         self.length, self.state = self.length + T, state
 

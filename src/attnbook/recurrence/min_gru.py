@@ -38,7 +38,7 @@ class MinGRU(nn.Module):
         z = hide_padding(z, mask, cache)  # where nothing is, nothing changes
         h = self.scan(1 - z, z * candidate, None if cache is None else cache.state)
         if cache is not None:
-            cache.went_on(x.shape[1], h[:, -1])
+            cache.advance(x.shape[1], h[:, -1])
         return self.to_out(h)
 
     def cache(self, max_len: int | None = None) -> StateCache:

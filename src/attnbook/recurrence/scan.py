@@ -12,7 +12,7 @@ def scan_loop(a: Sequence, b: Sequence, h: Float[Tensor, "*batch D"] | None = No
 
     `h` is what there was before the first step: 0 unless given.
     """
-    check(a, b)
+    check_scan(a, b)
     h = torch.zeros_like(b[..., 0, :]) if h is None else h
     outputs = []
     for a_t, b_t in zip(a.unbind(-2), b.unbind(-2), strict=True):
@@ -27,7 +27,7 @@ def scan(a: Sequence, b: Sequence, h: Float[Tensor, "*batch D"] | None = None) -
     After a round each position has joined with the one 1, 2, 4, … before it, so ⌈log₂ T⌉ rounds
     reach all of the past. Hillis & Steele 1986; for recurrent networks Martin & Cundy 2018.
     """
-    check(a, b)
+    check_scan(a, b)
     if h is not None:
         b = torch.cat(((a[..., :1, :] * h[..., None, :] + b[..., :1, :]), b[..., 1:, :]), -2)
     reach, T = 1, a.shape[-2]
@@ -39,7 +39,7 @@ def scan(a: Sequence, b: Sequence, h: Float[Tensor, "*batch D"] | None = None) -
     return b
 
 
-def check(a: Tensor, b: Tensor) -> None:
+def check_scan(a: Tensor, b: Tensor) -> None:
     """Raise a ValueError unless there is an a for each b, and at least one."""
     if a.shape != b.shape or b.shape[-2] < 1:
         raise ValueError(

@@ -85,7 +85,7 @@ class Mamba(nn.Module):
         state = None if cache is None else cache.state
         y, state = gated_loop(q, k, v, log_decay.transpose(1, 2), state)
         if cache is not None:
-            cache.went_on(x.shape[1], state)
+            cache.advance(x.shape[1], state)
         y = y[..., 0].mT + self.skip * x
         return self.to_out(y.to(x.dtype) * F.silu(gate))
 
@@ -157,7 +157,7 @@ class Mamba2(nn.Module):
         state = None if cache is None else cache.state
         y, state = gated_chunks(q, k, step[..., None] * v, log_decay, state)
         if cache is not None:
-            cache.went_on(x.shape[1], state)
+            cache.advance(x.shape[1], state)
         y = (y + self.skip[:, None, None] * v).transpose(1, 2).flatten(2)
         return self.to_out(self.norm(y.to(x.dtype) * F.silu(gate)))
 

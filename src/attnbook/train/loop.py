@@ -59,7 +59,7 @@ def train(
                     value = loss(model, batch)
                 run.backward(value)
             norm = clip_grad_norm_(model.parameters(), clip or math.inf)
-            run.check_finite(norm)                    # before any weight changes; on a GPU seldom
+            run.record_loss(norm)                     # before any weight changes; on a GPU seldom
             optimizer.step()
             run.record()
     return run.history

@@ -95,11 +95,11 @@ def policy_loss(
 
 
 def distillation_loss(
-    student: Float[Tensor, "*batch V"], teacher: Float[Tensor, "*batch W"], heat: float = 1.0
+    student: Float[Tensor, "*batch V"], teacher: Float[Tensor, "*batch W"], temperature: float = 1.0
 ) -> Float[Tensor, ""]:
     """KL(teacher ‖ student), the mean over positions, in nats: learn what a teacher thinks.
 
-    Both logits are divided by the temperature `heat`, and the loss is multiplied by its square, so
+    Both logits are divided by the `temperature`, and the loss is multiplied by its square, so
     that gradients stay as large. Hinton et al. 2015, section 2.
     """
     if student.shape != teacher.shape:
@@ -107,10 +107,10 @@ def distillation_loss(
             f"student and teacher choose among the same tokens at the same places; got "
             f"{tuple(student.shape)} and {tuple(teacher.shape)}"
         )
-    if not heat > 0:
-        raise ValueError(f"a temperature is greater than 0; got {heat}")
-    wanted, said = (teacher / heat).log_softmax(-1), (student / heat).log_softmax(-1)
-    return heat**2 * (wanted.exp() * (wanted - said)).sum(-1).mean()
+    if not temperature > 0:
+        raise ValueError(f"a temperature is greater than 0; got {temperature}")
+    wanted, said = (teacher / temperature).log_softmax(-1), (student / temperature).log_softmax(-1)
+    return temperature**2 * (wanted.exp() * (wanted - said)).sum(-1).mean()
 
 
 def pass_at_k(n: int, right: int, k: int) -> float:
@@ -185,7 +185,7 @@ def token_rewards(
     """
     if not beta >= 0:
         raise ValueError(f"a penalty is 0 or more for each nat; got beta = {beta}")
-    check(answer, log_probs)
+    check_answer(answer, log_probs)
     if not answer.any(1).all():
         raise ValueError("there is a row without an answer: nothing could earn its score")
     T = answer.shape[1]
@@ -210,7 +210,7 @@ def advantages_by_value(
     """
     if not (0 <= discount <= 1 and 0 <= trust <= 1):
         raise ValueError(f"discount and trust lie between 0 and 1; got {discount} and {trust}")
-    check(answer, rewards)
+    check_answer(answer, rewards)
     found, later = torch.zeros_like(rewards), torch.zeros_like(rewards[:, 0])
     after = torch.zeros_like(later)  # the critic's guess after this token
     for t in reversed(range(rewards.shape[1])):
@@ -224,7 +224,7 @@ def advantages_by_value(
 
 def standardised(x: Float[Tensor, "B T"], answer: Wrote) -> Float[Tensor, "B T"]:
     """x with mean 0 and standard deviation 1 over all tokens of answers, as PPO's programs do."""
-    check(answer, x)
+    check_answer(answer, x)
     some = x[answer]
     return (x - some.mean()) / (some.std() + 1e-6) * answer
 
@@ -233,7 +233,7 @@ def value_loss(
     values: Float[Tensor, "B T"], returns: Float[Tensor, "B T"], answer: Wrote
 ) -> Float[Tensor, ""]:
     """½ mean (V − what was to be had)² over the tokens of answers: what the critic learns by."""
-    check(answer, values)
+    check_answer(answer, values)
     return (values - returns)[answer].square().mean() / 2
 
 
@@ -244,7 +244,7 @@ def kl_estimate(
     return (log_probs - reference).sum(1).mean()
 
 
-def check(answer: Wrote, x: Float[Tensor, "B T"]) -> None:
+def check_answer(answer: Wrote, x: Float[Tensor, "B T"]) -> None:
     """ValueError unless there is True or False for each number."""
     if answer.shape != x.shape:
         raise ValueError(

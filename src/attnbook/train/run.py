@@ -351,8 +351,9 @@ class Run:
             return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
         return batch
 
-    def check_finite(self, norm: Tensor) -> None:
-        """Note loss and gradient norm of the step under way, and `read` them if it is time."""
+    def record_loss(self, norm: Tensor) -> None:
+        """Keep loss and gradient norm of the step under way, and `read` them if it is time: raises
+        NonFiniteLoss then, unless all are finite."""
         norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm  # of shards
         loss = self.strategy.mean(self.value).reshape(()).to(norm.device)
         self.unread.append((self.history.steps, loss, norm))
@@ -428,7 +429,7 @@ def modes(model: nn.Module) -> list[tuple[nn.Module, bool]]:
 
 
 def put_back(modes: list[tuple[nn.Module, bool]]) -> None:
-    """The inverse of `modes`."""
+    """Restore each module's training or evaluation mode, as `modes` found it."""
     for module, training in modes:
         module.training = training
 

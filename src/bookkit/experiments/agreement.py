@@ -179,7 +179,8 @@ def looks(model: nn.Module, words: Sequence[str]) -> list[list[float]]:
 
 
 def sentence(many: Sequence[bool]) -> list[str]:
-    """The keys to the old cabinet in the hall: which of the nouns are many, two nouns or three."""
+    """The keys to the old cabinet in the hall, as words, with two nouns or three: `many` says of
+    each whether it is a plural."""
     nouns = [pair[is_many] for pair, is_many in zip(PAIRS, many, strict=False)]
     words = ["The", nouns[0], "to", "the", "old", nouns[1]]
     return words if len(many) == 2 else [*words, "in", "the", nouns[2]]

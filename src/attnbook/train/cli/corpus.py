@@ -40,14 +40,17 @@ class Corpus:
 
     @property
     def tokenizer(self) -> Tokenizer:
+        """The tokenizer that the corpus was encoded with."""
         return Tokenizer.from_file(str(self.folder / "tokenizer.json"))
 
     @property
     def train(self) -> Int[Tensor, " N"]:
+        """The tokens to train on, left on the disk until they are read."""
         return tokens(self.folder / "train.bin")
 
     @property
     def validation(self) -> Int[Tensor, " N"]:
+        """The tokens to validate with, left on the disk until they are read."""
         return tokens(self.folder / "validation.bin")
 
 
