@@ -341,7 +341,8 @@ def harmless(
     if len(shape) != 2:
         return False
     same = [n for n in tensors if n != name and shape_of(tensors, n) == shape]
-    return any(torch.equal(tensors[n], tensors[name]) for n in same)
+    own = tensors[name]
+    return any(torch.equal(tensors[n], own) for n in same)
 
 
 def listed(names: list[str]) -> str:
