@@ -17,11 +17,12 @@ from attnbook.models.apertus import apertus
 from attnbook.models.bart import bart
 from attnbook.models.bert import bert, distilbert, roberta
 from attnbook.models.bloom import bloom
+from attnbook.models.checkpoint import checkpoint, shape_of
 from attnbook.models.clip import clip
 from attnbook.models.cohere import cohere, cohere2
 from attnbook.models.deepseek import deepseek_v2, deepseek_v3
 from attnbook.models.deit import deit
-from attnbook.models.detr import detr
+from attnbook.models.detr import detr, sines_of_places
 from attnbook.models.exaone import exaone4
 from attnbook.models.falcon import falcon
 from attnbook.models.gemma import embedding_gemma, gemma, gemma2, gemma3
@@ -48,6 +49,7 @@ from attnbook.models.qwen import qwen2, qwen2_moe, qwen3, qwen3_moe
 from attnbook.models.qwen3_next import qwen3_next
 from attnbook.models.registry import FAMILIES, Family, families
 from attnbook.models.sam import sam_encoder
+from attnbook.models.sam2 import sam2_encoder
 from attnbook.models.siglip import siglip
 from attnbook.models.stablelm import stablelm
 from attnbook.models.starcoder2 import starcoder2
@@ -67,6 +69,7 @@ ANSWERS = {
     "siglip": "pooler_output",
     "embedding_gemma": "last_hidden_state",
     "sam": "last_hidden_state",
+    "sam2": "fpn_hidden_states",
     "clip": "logits_per_image",
     "clip pictures": "image_embeds",
     "clip texts": "text_embeds",
@@ -106,7 +109,10 @@ def both(case, theirs, ours):
         answer = theirs(*given)
     if case == "detr":
         return torch.cat((answer.logits, answer.pred_boxes), -1), torch.cat(ours(*given), -1)
-    return getattr(answer, ANSWERS.get(case.split(",")[0], "logits")), ours(*given)
+    answers = getattr(answer, ANSWERS.get(case.split(",")[0], "logits")), ours(*given)
+    if case == "sam2":  # pictures of three sizes
+        return tuple(torch.cat([x.flatten(1) for x in pictures], 1) for pictures in answers)
+    return answers
 
 
 def tensors(folder):
@@ -253,6 +259,40 @@ def test_pictures_of_two_sizes_are_padded_and_timm_names_the_backbone_otherwise(
         assert f"{stem}.{name}.weight" in names, name
 
 
+@torch.no_grad()
+def test_of_a_whole_sam2_the_encoder_is_read_and_a_line_says_what_was_left_out(tmp_path):
+    fewer = {"num_hidden_layers": 1, "mlp_dim": 8, "num_multimask_outputs": 1}
+    parts = {"vision_config": config_of(transformers, "sam2"), "mask_decoder_config": fewer}
+    torch.manual_seed(0)
+    whole = transformers.Sam2Model(transformers.Sam2Config(**parts)).eval()
+    for weight in whole.vision_encoder.parameters():
+        weight.normal_(std=0.1)
+    whole.save_pretrained(tmp_path)
+    rewrite(tmp_path, model_type="sam2_video")  # as the published files of pictures and videos say
+    with pytest.warns(UserWarning, match=r"left out: mask_decoder.* and \d+ more") as said:
+        ours, (images,) = load(tmp_path), inputs("sam2")
+    assert len(said) == 1, [str(one.message) for one in said]
+    expected, found = whole.vision_encoder(images), ours(images)
+    places = expected.fpn_position_encoding
+    for picture, there, place in zip(found, expected.fpn_hidden_states, places, strict=True):
+        assert_close(picture, there, rtol=1e-5, atol=1e-5)
+        here = torch.ones_like(picture[:, 0]).bool()
+        assert_close(sines_of_places(here, 8).mT.unflatten(2, place.shape[2:]), place)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "said"),
+    [
+        ({"image": (64, 72)}, "64 × 72 does not divide into patches of 32 × 32"),
+        ({"image": (32, 64), "windows": (6, 4, 14, 7)}, "8 × 16 does not divide into windows of 6"),
+        ({"windows": (8, 4, 7, 7)}, r"an even size; got \(8, 4, 7, 7\)"),
+    ],
+)
+def test_sizes_that_do_not_halve_are_refused_before_a_block_is_made(sizes, said):
+    with torch.device("meta"), pytest.raises(ValueError, match=said):
+        sam2_encoder(**sizes)
+
+
 MEMORIES = ["gemma3n", "qwen3_next", "olmo_hybrid", "jamba", "mamba", "mamba2", "zamba2"]
 
 
@@ -319,6 +359,13 @@ def test_many_wrong_names_are_a_short_message(folder):
     with pytest.raises(ValueError, match=r"missing: .* and \d+ more") as error:
         load(folder)
     assert len(str(error.value)) < 1000
+
+
+def test_the_shapes_of_files_are_read_without_their_numbers(folder, monkeypatch):
+    found = checkpoint(folder)
+    expected = {name: tuple(x.shape) for name, x in tensors(folder).items()}
+    monkeypatch.setattr(type(found), "__getitem__", None)
+    assert {name: shape_of(found, name) for name in found} == expected
 
 
 def test_weights_that_are_not_numbers_are_refused(folder):
@@ -395,6 +442,7 @@ REFUSED = [
     ("zamba2", {"use_long_context": True}),
     ("mamba2", {"hidden_act": "gelu"}),
     ("sam", {"use_rel_pos": False}),
+    ("sam2", {"num_feature_levels": 2}),
     ("detr", {"dilation": True}),
     ("gemma3n", {"altup_active_idx": 1}),
     ("embedding_gemma", {"final_logit_softcapping": 30.0}),
@@ -496,6 +544,7 @@ PUBLISHED_SIZES = [
     (mamba2, 7285.4),
     (zamba2, 1215.1),
     (sam_encoder, 89.7),
+    (sam2_encoder, 69.1),
     (detr, 41.5),
     (gemma3n, 6835.2),
     (olmo_hybrid, 7430.9),

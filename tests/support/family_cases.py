@@ -249,6 +249,20 @@ CASES = {
         {name: PICTURE[name] for name in PICTURE if name != "intermediate_size"}
         | {"mlp_dim": 20, "window_size": 2, "global_attn_indexes": [1], "output_channels": 8},
     ),
+    "sam2": (
+        "Sam2Vision",
+        "Sam2VisionModel",
+        {
+            **{"fpn_hidden_size": 8, "backbone_channel_list": [48, 24, 12, 6]},
+            "backbone_config": {
+                **{"model_type": "sam2_hiera_det_model", "image_size": [64, 96], "hidden_size": 6},
+                **{"embed_dim_per_stage": [6, 12, 24, 48]},
+                **{"num_attention_heads_per_stage": [1, 2, 3, 4], "blocks_per_stage": [1, 2, 3, 2]},
+                **{"window_size_per_stage": [8, 2, 4, 3], "global_attention_blocks": [4]},
+                "window_positional_embedding_background_size": [3, 5],
+            },
+        },
+    ),
     "siglip": ("SiglipVision", "SiglipVisionModel", PICTURE),
     "clip": ("CLIP", "CLIPModel", CLIP),
     "clip, first files": (
@@ -463,7 +477,7 @@ def inputs(case):
         return torch.randn(2, 7, 18), tokens
     if case.startswith(("wav2vec2", "hubert")):
         return (torch.randn(2, 70),)
-    if case == "detr":
+    if case in ("detr", "sam2"):
         return (torch.randn(2, 3, 64, 96),)
     if case.startswith("clip"):
         tokens[0, 4] = tokens[1, 8] = V - 1  # where a text ends

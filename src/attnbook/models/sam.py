@@ -63,20 +63,22 @@ def apart(n: int, device: torch.device) -> Int[Tensor, "n n"]:
 
 class Windowed(nn.Module):
     """A part that sees each window of `size` × `size` places by itself. Where the grid does not
-    divide into windows, zeros stand at its end. Li et al. 2022, "ViTDet", section 3."""
+    divide into windows, zeros stand at its end. The part may answer with one place for each
+    `step` × `step`. Li et al. 2022, "ViTDet", section 3."""
 
-    def __init__(self, part: nn.Module, grid: tuple[int, int], size: int):
+    def __init__(self, part: nn.Module, grid: tuple[int, int], size: int, step: int = 1):
         super().__init__()
-        self.part, self.grid, self.size = part, grid, size
+        self.part, self.grid, self.size, self.step = part, grid, size, step
 
-    def forward(self, x: Float[Tensor, "B P C"], **named: Any) -> Float[Tensor, "B P C"]:
+    def forward(self, x: Float[Tensor, "B P C"], **named: Any) -> Float[Tensor, "B Q D"]:
         (R, K), n = self.grid, self.size
         x = F.pad(x.unflatten(1, self.grid), (0, 0, 0, -K % n, 0, -R % n))
         cut = x.unflatten(2, (-1, n)).unflatten(1, (-1, n)).transpose(2, 3)  # (B r k n n C)
         shape = cut.shape
         seen = self.part(cut.flatten(3, 4).flatten(0, 2), **named)  # (windows, n·n, C)
-        whole = seen.view(*shape[:5], -1).transpose(2, 3).flatten(3, 4).flatten(1, 2)
-        return whole[:, :R, :K].flatten(1, 2)
+        few = n // self.step
+        whole = seen.view(*shape[:3], few, few, -1).transpose(2, 3).flatten(3, 4).flatten(1, 2)
+        return whole[:, : R // self.step, : K // self.step].flatten(1, 2)
 
 
 class PictureEncoder(VisionTransformer):
