@@ -5,7 +5,15 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from attnbook.inside.circuits import edited, head_from, lens, record, replaced, written
+from attnbook.inside.circuits import (
+    edited,
+    head_from,
+    lens,
+    reading_at,
+    record,
+    replaced,
+    written,
+)
 from attnbook.inside.watch import without_heads
 from attnbook.models.bert import bert
 from attnbook.models.cohere import cohere
@@ -49,6 +57,28 @@ def test_recording_changes_nothing_and_the_last_stream_gives_the_logits(model):
     assert_close(run.logits, model(TOKENS))
     assert_close(lens(model, run.stream[-1]), run.logits)
     assert run.stream.shape == (4, 2, 6, 16) and run.weights.shape == (3, 2, 4, 6, 6)
+
+
+@models
+def test_logits_of_the_last_position_alone_are_those_and_the_rest_of_a_run_is_the_same(model):
+    whole, output = record(model, TOKENS), torch.randn(2, 6, 4)
+    with replaced(model, {(1, 0): output}):
+        changed = model(TOKENS)
+    with reading_at(model):
+        run = record(model, TOKENS)
+        with replaced(model, {(1, 0): output}):
+            assert_close(model(TOKENS), changed[:, -1:])
+    assert_close(run.logits, whole.logits[:, -1:])
+    assert_close(run.stream, whole.stream)
+    with reading_at(model, slice(2, 4)):
+        assert_close(model(TOKENS), whole.logits[:, 2:4])
+    assert_close(model(TOKENS), whole.logits)
+
+
+def test_positions_are_chosen_of_logits_only():
+    model = vit((8, 8), 4, 5, 16, 2, 4)
+    with pytest.raises(ValueError, match="VisionTransformer has no lm_head"), reading_at(model):
+        pass
 
 
 @models

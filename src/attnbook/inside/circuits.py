@@ -211,6 +211,24 @@ def edited(model: nn.Module, at: int, change: Callable[[Tensor], Tensor]) -> Ite
         handle.remove()
 
 
+@contextmanager
+def reading_at(model: nn.Module, at: slice = slice(-1, None)) -> Iterator[None]:
+    """Inside this context logits, (B, n, V), are made at these positions only, usually the last.
+
+    In Gemma 3 270M the logits of a position cost more than all layers. `record`, `replaced`,
+    `edited` and attribution work as before, and `logits[:, -1]` is the same. `lens` reads streams
+    of its own choice: it belongs outside.
+    """
+    head = getattr(model, "lm_head", None)
+    if not isinstance(head, nn.Module):
+        raise ValueError(f"{type(model).__name__} has no lm_head, whose positions could be chosen")
+    handle = head.register_forward_pre_hook(lambda _, given: (given[0][:, at], *given[1:]))
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
 @torch.no_grad()
 def head_from(
     model: nn.Module,
