@@ -23,7 +23,7 @@ import page_meta
 import section_search
 import through
 import topic_index
-import train_here
+import trainer
 import used_styles
 import writer
 from sphinx.application import Sphinx
@@ -49,7 +49,7 @@ EXTENSIONS = {
     "speaker_notes": "what a lecturer says beside a slide",
     "writer": "the book's language model, in the page",
     "through": "what happens in it between a line and its next token",
-    "train_here": "a small transformer that learns, or fails to, in the page",
+    "trainer": "a small transformer that learns, or fails to, in the page",
 }
 
 BEFORE, AFTER = 400, 600  # Sphinx's own steps, and other extensions', have priority 500
@@ -116,7 +116,7 @@ STEPS: dict[str, tuple[list[Any], list[Any]]] = {
             find.copy_scripts,
             writer.store_model,
             through.store_script,
-            train_here.store_scripts,
+            trainer.store_scripts,
             front_door.write_miniatures,
             attnsite.copy_mathjax,
             used_styles.write,  # when all pages, 404.html too, have been written

@@ -26,25 +26,25 @@ PAGE = """<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8
 
 
 @pytest.fixture(scope="module")
-def train_here(root):
+def trainer(root):
     sys.path.insert(0, str(root / "book/_ext"))
     try:
-        import train_here
+        import trainer
     finally:
         sys.path.pop(0)
-    return train_here
+    return trainer
 
 
 @pytest.fixture(scope="module")
-def live(chromium, train_here, root, tmp_path_factory):
+def live(chromium, trainer, root, tmp_path_factory):
     """A page on a disk with the explorable on it; `asked` is what it has loaded."""
     folder = tmp_path_factory.mktemp("train")
     scripts = folder / "_static/find"
     scripts.mkdir(parents=True)
-    (folder / "index.html").write_text(PAGE.format("".join(train_here.page(""))), "utf-8")
+    (folder / "index.html").write_text(PAGE.format("".join(trainer.page(""))), "utf-8")
     (folder / "states.js").write_text((root / "book/_static/states.js").read_text("utf-8"))
-    (scripts / "train-here.js").write_text(train_here.small(), "utf-8")
-    (scripts / "shakespeare.js").write_text(train_here.text_script(), "utf-8")
+    (scripts / "train-here.js").write_text(trainer.small(), "utf-8")
+    (scripts / "shakespeare.js").write_text(trainer.text_script(), "utf-8")
     engine = (root / "book/_ext/scripts/training.js").read_text("utf-8")
     (scripts / "training.js").write_text(engine, "utf-8")
     page = chromium.new_page(viewport={"width": 390, "height": 844})
@@ -166,20 +166,20 @@ def test_held_out_losses_are_the_module_s_and_with_the_wrong_mask_nothing_is_giv
         assert answer["found"]["used"] == pytest.approx(used, abs=1e-6), ruin
 
 
-def test_the_lines_are_counted_from_the_text(text_in, train_here):
-    found, lines = ask(text_in, "return text.counted()"), train_here.baselines()
+def test_the_lines_are_counted_from_the_text(text_in, trainer):
+    found, lines = ask(text_in, "return text.counted()"), trainer.baselines()
     assert found["unigram"] == pytest.approx(lines["unigram"], abs=1e-9)
     assert found["bigram"] == pytest.approx(lines["bigram"], abs=1e-9)
     assert ask(text_in, "return text.V") == lines["V"] == 61
     assert ask(text_in, "return new n.Model(61).size") == 28_640
 
 
-def test_the_text_is_the_beginning_of_both_parts_of_tiny_shakespeare(need, train_here):
+def test_the_text_is_the_beginning_of_both_parts_of_tiny_shakespeare(need, trainer):
     try:
         whole = text.load("shakespeare")
     except OSError as trouble:
         need(False, f"no tiny Shakespeare here: {trouble}")
-    here = train_here.texts()
+    here = trainer.texts()
     assert whole.train.startswith(here["train"]) and whole.validation.startswith(here["held"])
 
 
@@ -199,7 +199,7 @@ def test_a_branch_goes_on_as_the_run_would_have_and_another_ruin_makes_it_anothe
     assert first == second != other
 
 
-def test_a_sick_run_shows_it_within_forty_steps(text_in, train_here):
+def test_a_sick_run_shows_it_within_forty_steps(text_in, trainer):
     """Fast signs, in the page itself; what 300 steps show is stored."""
     code = """const run = new n.Run(text, { ruin: given })
         for (let i = 0; i < 40; i += 1) run.train()
@@ -225,12 +225,12 @@ def test_the_next_letter_is_seen_with_the_wrong_mask_only(text_in):
 
 class TestInThePage:
     def test_nothing_is_loaded_before_a_press_and_the_start_says_what_the_paper_says(
-        self, live, train_here
+        self, live, trainer
     ):
         live.reload()
         assert live.asked[-4:] == ["index.html", "states.js", "training.js", "train-here.js"]
         say = live.locator("attn-train-here .say")
-        assert say.inner_text() == train_here.sentence()
+        assert say.inner_text() == trainer.sentence()
         assert live.evaluate("document.documentElement.scrollWidth") <= 390
         # the page's own thread must not train
         ask(live, "n.Run.prototype.train = () => { throw new Error('not in a worker') }")
@@ -365,23 +365,23 @@ class TestInThePage:
         live.evaluate("document.documentElement.dataset.theme = 'light'")
 
 
-def test_it_is_light(train_here, root):
+def test_it_is_light(trainer, root):
     from bookkit.explore.element import source
 
     shared = len(source("shared.js"))
-    assert len(train_here.small()) - shared < 30_000
+    assert len(trainer.small()) - shared < 30_000
     assert len((root / "book/_ext/scripts/training.js").read_text("utf-8")) < 24_000
-    assert len(train_here.text_script()) < 200_000
-    before, after = train_here.page("../")
+    assert len(trainer.text_script()) < 200_000
+    before, after = trainer.page("../")
     assert len(before + after) < 16_000
-    assert not re.search(r"https?://(?!www\.w3\.org/)", before + after + train_here.small())
+    assert not re.search(r"https?://(?!www\.w3\.org/)", before + after + trainer.small())
 
 
-def test_it_is_in_print_and_without_scripts_a_picture(train_here, blank):
+def test_it_is_in_print_and_without_scripts_a_picture(trainer, blank):
     with blank(700, java_script_enabled=False) as page:
-        page.set_content(PAGE.format("".join(train_here.page(""))))
+        page.set_content(PAGE.format("".join(trainer.page(""))))
         assert page.locator("svg[role=img]").is_visible()
-        assert page.get_by_text(train_here.sentence()).is_visible()
+        assert page.get_by_text(trainer.sentence()).is_visible()
 
 
 @pytest.fixture(scope="module")
@@ -395,33 +395,33 @@ class TestStored:
     def last(self, measured, ruin, what="used"):
         return [measured[f"{ruin}/{seed}"][what][-1] for seed in range(2)]
 
-    def test_the_healthy_run_ends_below_the_table_of_pairs(self, measured, train_here):
-        assert all(x < train_here.baselines()["bigram"] - 0.1 for x in self.last(measured, "none"))
+    def test_the_healthy_run_ends_below_the_table_of_pairs(self, measured, trainer):
+        assert all(x < trainer.baselines()["bigram"] - 0.1 for x in self.last(measured, "none"))
 
-    def test_a_rate_ten_times_as_high_stays_above_the_pairs(self, measured, train_here):
-        assert all(x > train_here.baselines()["bigram"] + 0.1 for x in self.last(measured, "rate"))
+    def test_a_rate_ten_times_as_high_stays_above_the_pairs(self, measured, trainer):
+        assert all(x > trainer.baselines()["bigram"] + 0.1 for x in self.last(measured, "rate"))
 
     def test_without_warm_up_the_first_twenty_steps_bring_less(self, measured):
         for seed in range(2):
             first = [measured[f"{name}/{seed}"]["used"][1] for name in ("warmup", "none")]
             assert first[0] > first[1] + 0.1
 
-    def test_leaks_are_too_good_by_their_own_code_and_bad_in_use(self, measured, train_here):
-        lines = train_here.baselines()
+    def test_leaks_are_too_good_by_their_own_code_and_bad_in_use(self, measured, trainer):
+        lines = trainer.baselines()
         for ruin in ("mask", "target"):
             assert all(x < 0.3 for x in self.last(measured, ruin, "own"))
             assert all(x > lines["bigram"] + 0.1 for x in self.last(measured, ruin))
 
-    def test_first_losses_are_near_chance(self, measured, train_here):
+    def test_first_losses_are_near_chance(self, measured, trainer):
         for one in measured.values():
             assert one["used"][0] == pytest.approx(math.log(61), abs=0.6)
             assert len(one["used"]) == len(one["own"]) == 16
 
-    def test_the_caption_says_what_was_measured(self, measured, train_here, root):
+    def test_the_caption_says_what_was_measured(self, measured, trainer, root):
         cells = json.loads((root / "book/14-in-practice.ipynb").read_text("utf-8"))["cells"]
         page = "".join(line for cell in cells for line in cell["source"])
         said = page.split(":::{train-here}")[1].split(":::")[0]
-        assert f"pairs of characters ({train_here.baselines()['bigram']:.2f})" in said
+        assert f"pairs of characters ({trainer.baselines()['bigram']:.2f})" in said
         for ruin, words in (("none", "held-out loss of 2.5"), ("rate", "it has 3.3")):
             assert words in said
             mean = sum(self.last(measured, ruin)) / 2
@@ -434,7 +434,7 @@ class TestStored:
             assert f"{behind[0]:.1f}" == "0.1" and 0 < behind[1] < 0.1
         assert "After 20 steps this model is 0.1 nats behind, after 300 less than 0.1" in page
 
-    def test_the_start_of_the_page_has_no_number_that_was_not_computed(self, train_here):
-        numbers = json.loads(json.dumps(train_here.baselines()))
-        assert f"ln 61 = {math.log(61):.2f}" in train_here.sentence()
-        assert f"{numbers['bigram']:.2f}" in train_here.sentence()
+    def test_the_start_of_the_page_has_no_number_that_was_not_computed(self, trainer):
+        numbers = json.loads(json.dumps(trainer.baselines()))
+        assert f"ln 61 = {math.log(61):.2f}" in trainer.sentence()
+        assert f"{numbers['bigram']:.2f}" in trainer.sentence()

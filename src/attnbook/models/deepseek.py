@@ -145,8 +145,11 @@ def of_deepseek(config: Config) -> Sizes:
 
 
 def deepseek_scale(config: Config, D: int) -> float:
-    """What scores are multiplied with: 1/√D, times the square of YaRN's attention factor (Peng et al.
-    2024, equation 22), which acts here on all coordinates; `mscale` in DeepSeek-AI's model code."""
+    """What scores are multiplied with: 1/√D, times the square of YaRN's attention factor.
+
+    The factor (Peng et al. 2024, equation 22) acts here on all coordinates; it is `mscale` in
+    DeepSeek-AI's model code.
+    """
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     strength = rope.get("mscale_all_dim")
     if rope.get("rope_type", rope.get("type", "default")) == "default" or not strength:

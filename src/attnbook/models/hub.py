@@ -115,7 +115,7 @@ def on_meta(module: nn.Module, name: str, value: nn.Parameter) -> nn.Parameter |
     return nn.Parameter(value.detach().to("meta"), requires_grad=value.requires_grad)
 
 
-register_module_parameter_registration_hook(on_meta)
+register_module_parameter_registration_hook(on_meta)  # type: ignore[arg-type]  # None: as it is
 
 
 @contextmanager

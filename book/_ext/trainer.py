@@ -99,8 +99,8 @@ def still() -> str:
     """The losses in use of one healthy and four ruined runs, as they were measured."""
     picture = Still(640, 262, "Loss in use of one healthy and four ruined runs, by step")
     x, y = (lambda step: 36 + 1.4 * step), (lambda nats: 232 - 222 * min(nats, TOP) / TOP)
-    for nats in (0, 2, 4, 6, 8):
-        picture.text(28, y(nats) + 4, nats, "muted", "end", 12)
+    for tick in (0, 2, 4, 6, 8):
+        picture.text(28, y(tick) + 4, tick, "muted", "end", 12)
     for step in (0, 100, 200, 300):
         picture.text(x(step), 252, step, "muted", size=12)
     picture.line([(x(0), y(0)), (x(300), y(0))])
