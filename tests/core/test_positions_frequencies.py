@@ -8,7 +8,7 @@ from torch.testing import assert_close
 from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-from attnbook.positions import frequencies, linear, llama3, plain, yarn, yarn_temperature
+from attnbook.positions import frequencies, linear, llama3, yarn, yarn_temperature
 
 D, BASE, TRAINED = 12, 500.0, 64
 
@@ -57,7 +57,7 @@ def test_yarn_is_published_with_its_temperature(trained, fast, slow, whole):
 
 def test_the_fastest_stay_and_the_slowest_are_slowed():
     for stretched in (llama3(128, factor=8.0), yarn(128, 500_000.0, 8.0, 8192)):
-        ratio = plain(128, 500_000.0) / stretched
+        ratio = frequencies(128, 500_000.0) / stretched
         assert_close(ratio[:18], torch.ones(18))
         assert_close(ratio[-18:], torch.full((18,), 8.0))
         assert (ratio.diff() >= -1e-4).all()
@@ -81,7 +81,7 @@ def test_precision_and_device_do_not_follow_the_defaults(make):
 def test_bad_input_is_named():
     for width in (0, 7):
         with pytest.raises(ValueError, match=f"the width is even, not {width}"):
-            plain(width)
+            frequencies(width)
     for make in (linear, llama3, yarn):
         with pytest.raises(ValueError, match=r"a factor of at least 1; got 0.5"):
             make(D, 100.0, 0.5)
