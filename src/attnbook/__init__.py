@@ -6,7 +6,7 @@ From the ground up: what one layer is made of,
 - `positions`: sinusoids, learned tables, rotations, relative biases (chapter 4)
 - `attention`: the operation, and the layer of many heads (chapters 3 and 5)
 - `scores`: how well a key answers a query, and which kernel computes it (chapter 10)
-- `cache`: keys and values of the past (chapters 9 and 17)
+- `cache`: keys and values of the past (chapter 9)
 - `norms`, `feedforward`, `block`: what a transformer's block has beside attention (chapter 6)
 - `experts`: a network of which each token uses a part (chapter 9)
 

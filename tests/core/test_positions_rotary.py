@@ -21,9 +21,9 @@ from attnbook.positions import (
     Rotary,
     Rotary2d,
     Tempered,
+    frequencies,
     longrope,
     neighbours,
-    plain,
     yarn,
     yarn_temperature,
 )
@@ -39,16 +39,16 @@ def inputs(width=D, dtype=torch.float32):
 
 def test_neighbours_are_gpt_js():
     x = inputs()
-    angles = torch.arange(T)[:, None] * plain(D)
+    angles = torch.arange(T)[:, None] * frequencies(D)
     theirs = gptj(x.transpose(1, 2), angles.sin()[None], angles.cos()[None]).transpose(1, 2)
     assert_close(Rotary(D, pairs=neighbours)(x), theirs)
 
 
 def test_halves_are_gpt_neoxs_and_a_share_leaves_the_rest_alone():
     x = inputs(12)
-    angles = (torch.arange(T)[:, None] * plain(D)).repeat(1, 2)[None]
+    angles = (torch.arange(T)[:, None] * frequencies(D)).repeat(1, 2)[None]
     turned, _ = neox(x[..., :D], x[..., :D], angles.cos(), angles.sin())
-    mine = Rotary(12, frequencies=plain(D))(x)
+    mine = Rotary(12, frequencies=frequencies(D))(x)
     assert_close(mine[..., :D], turned)
     assert torch.equal(mine[..., D:], x[..., D:])
 
@@ -150,7 +150,7 @@ def test_tables_are_computed_once_per_step_not_per_layer(monkeypatch):
 
 def test_in_two_dimensions_rows_turn_one_half_of_the_pairs_and_columns_the_other():
     rotate, x = Rotary2d(8, (2, 3), base=100.0), torch.randn(1, 1, 6, 8)
-    turned, speed = rotate(x), plain(4, 100.0)
+    turned, speed = rotate(x), frequencies(4, 100.0)
     pair = torch.complex(*x.chunk(2, -1))[0, 0]
     for place in range(6):
         angles = torch.cat((place // 3 * speed, place % 3 * speed))
@@ -207,7 +207,7 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match="every 1 position or more; got 0"):
         Tempered(0)
     with pytest.raises(ValueError, match="5 pairs cannot turn in heads of width 8"):
-        Rotary(8, frequencies=plain(10))
+        Rotary(8, frequencies=frequencies(10))
     with pytest.raises(ValueError, match="heads have width 6, this rotation has width 8"):
         Rotary(8)(inputs(6))
     with pytest.raises(ValueError, match="width 6 is not 4 × something"):
