@@ -10,6 +10,7 @@ import torch
 from corpora import CORPORA
 
 from attnlabs import nbgrader, predictions, release, source
+from attnlabs.inside import cells
 from attnlabs.predictions import Prediction, Predictions
 
 EVERY = pytest.mark.parametrize("number", [*CORPORA, 8, 12])
@@ -206,6 +207,15 @@ def test_in_nbgrader_a_prediction_can_be_written(of):
     asking = [cell for cell in notebook.cells if 'my_predictions.expect("' in cell.source]
     assert asking and all("nbgrader" not in cell.metadata for cell in asking)
     assert all("..." in cell.source for cell in asking)
+
+
+def test_what_shows_a_prediction_is_no_part_of_an_answer():
+    """It would be run with the answer, where there are no predictions."""
+    text = (
+        "def f(x):\n    return x\nif f(1) is not None:\n    my_predictions.found({'a': f(1).sum()})"
+    )
+    tree, _ = cells.statements([("code", text)])
+    assert [one.name for one in cells.needed(tree, "f")] == ["f"]
 
 
 def test_filled_in_guesses_are_graded_like_empty_ones(of):

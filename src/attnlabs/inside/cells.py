@@ -19,6 +19,7 @@ from attnlabs.inside.dependencies import DEFINES, binds, called, imported, sets,
 
 Cells: TypeAlias = Sequence[tuple[str, str]]  # type and text of each
 
+PREDICTIONS = "my_predictions"
 HEADING = r"^#+ *Question {0}\b.*$"
 # `%timeit f()`, `!ls`, `files = !ls`, `f?`, `?f`: what IPython takes and Python does not
 MAGIC = re.compile(r"^([ \t]*)(([\w., ]+=[ \t]*)?[%!].*|\?.*|[\w.]+\?{1,2}[ \t]*)$", re.MULTILINE)
@@ -93,7 +94,8 @@ def needed(tree: Sequence[ast.stmt], name: str) -> list[ast.stmt]:
 @lru_cache(maxsize=1)  # asked for each function of a notebook
 def bindings(tree: tuple[ast.stmt, ...]) -> tuple[list[ast.stmt], list[set[str]]]:
     """The statements that count, and the names that each binds or changes."""
-    left = [s for s in tree if not is_stub(s) or not others(tree, s)]
+    left = [s for s in tree if PREDICTIONS not in uses(s)]  # they show an answer, and are none
+    left = [s for s in left if not is_stub(s) or not others(left, s)]
     modules = imported(left)
     written = {s.name for s in left if isinstance(s, ast.FunctionDef) and not is_stub(s)}
     left = [s for s in left if not is_tried_out(s, written, modules)]
