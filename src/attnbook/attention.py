@@ -177,7 +177,8 @@ class Attention(nn.Module):
     ) -> tuple[Float[Tensor, "B H Tq D"], Float[Tensor, "B kv_heads Tk D"]]:
         """Queries and keys turned by their positions; `cross`: the keys are a memory's. ValueError
         for positions that do not fit."""
-        check_positions(positions, q.shape[0], q.shape[2])
+        if positions is not None:
+            check_positions(positions, q.shape[0], q.shape[2])
         if self.rotate is None:
             return q, k
         cached = 0 if cache is None else cache.length

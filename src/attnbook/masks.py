@@ -438,10 +438,10 @@ def position_ids(mask: Mask | Rule | None) -> Int[Tensor, "B Tk"] | None:
     return memoise(("position ids", rows), lambda: (rows.long().cumsum(-1) - 1).clamp(min=0))
 
 
-def check_positions(positions: Int[Tensor, "..."] | None, B: int, T: int) -> None:
+def check_positions(positions: Int[Tensor, "..."], B: int, T: int) -> None:
     """Raise a ValueError unless positions are one number, or one for each of T tokens, of all rows
     alike, (T,), or of each, (B, T)."""
-    shape = None if positions is None else tuple(positions.shape)
+    shape = tuple(positions.shape)
     if shape and shape not in ((T,), (1, T), (B, T)):
         raise ValueError(f"positions {shape} do not fit tokens {(B, T)}")
 

@@ -549,4 +549,4 @@ def test_quantised_by_torch_it_is_close(name):
         answer, expected = parts(small(*given)), parts(model(*given))
     for mine, theirs in zip(answer, expected, strict=True):
         assert mine.shape == theirs.shape
-        assert torch.corrcoef(torch.stack((mine.flatten(), theirs.flatten())))[0, 1] > 0.98
+        assert torch.corrcoef(torch.stack((mine.flatten(), theirs.flatten())))[0, 1] > 0.97
