@@ -21,6 +21,7 @@ NAMES = (
     "speed",
     "served",
     "grpo",
+    "faster",
 )
 
 
