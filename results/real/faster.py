@@ -43,7 +43,7 @@ from torch.nn import functional as F
 
 from attnbook.data import text
 from attnbook.generate.sampling import DecodingSession, generate
-from attnbook.generate.speculative import Copy, NGrams, speculative
+from attnbook.generate.speculative import Copy, NGrams, Propose, speculative
 from attnbook.provenance import write
 from attnbook.quantise.gptq import (
     DividedInput,
@@ -351,8 +351,11 @@ def drafts(name: str) -> dict[str, Any]:
     """Tokens for each call of the model, and times as fast as without a draft, text by text."""
     model = {"32 bits": plain, "4 bits, table too": all_in_four}[name]()
     counts = NGrams(documentation("train"), V, 4)
-    kinds = {"n-grams": Likeliest(counts), "copy": Copy(V, 2)}
-    alone, found = [], {kind: {"calls": 0, "kept": 0, "seconds": []} for kind in kinds}  # type: ignore[var-annotated]
+    kinds: dict[str, Propose] = {"n-grams": Likeliest(counts), "copy": Copy(V, 2)}
+    alone: list[float] = []
+    found: dict[str, dict[str, Any]] = {
+        kind: {"calls": 0, "kept": 0, "seconds": []} for kind in kinds
+    }
     for start in rows_of(documentation("validation"), TEXTS, PROMPT):
         written, took = clock(partial(generate, model, start[None], MORE))
         alone.append(took)
