@@ -96,8 +96,8 @@ def sentence() -> str:
 
 
 def still() -> str:
-    """The losses in use of one healthy and four ruined runs, as they were measured."""
-    picture = Still(640, 262, "Loss in use of one healthy and four ruined runs, by step")
+    """The free-running losses of one healthy and four ruined runs, as they were measured."""
+    picture = Still(640, 262, "Free-running loss of one healthy and four ruined runs, by step")
     x, y = (lambda step: 36 + 1.4 * step), (lambda nats: 232 - 222 * min(nats, TOP) / TOP)
     for tick in (0, 2, 4, 6, 8):
         picture.text(28, y(tick) + 4, tick, "muted", "end", 12)
