@@ -292,7 +292,7 @@ class TestInThePage:
         assert ask(live, "return e.runs.a.losses.length") == 2
         assert live.get_by_role("radiogroup", name="run", exact=True).is_visible()
         live.get_by_role("button", name="Reset").press("Enter")
-        assert not live.get_by_role("radiogroup", name="run", exact=True).is_visible()
+        live.get_by_role("radiogroup", name="run", exact=True).wait_for(state="hidden")
 
     def test_keys_move_the_guess_until_training_begins(self, live):
         ask(live, "e.reset(); await e.ready")

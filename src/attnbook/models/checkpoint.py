@@ -95,7 +95,7 @@ class SafeTensors(Mapping[str, Tensor]):
         return len(self.paths)
 
 
-def shape_of(tensors: Mapping[str, Tensor], name: str) -> tuple[int, ...]:
+def shape_of(tensors: Mapping[str, Any], name: str) -> tuple[int, ...]:
     """A tensor's shape, without its numbers where these have to be made first."""
     known = getattr(tensors, "shapes", None)
     return tuple(tensors[name].shape) if known is None else known[name]
