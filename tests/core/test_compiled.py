@@ -539,6 +539,7 @@ def roundable(model):
 @each
 def test_quantised_by_torch_it_is_close(name):
     model, given = subject(name)
+    model = dense(model)  # another expert, chosen by a hair, is not what rounding does to numbers
     if any(isinstance(part, Mamba | Mamba2) for part in model.modules()):
         pytest.skip("a memory without a norm adds up what rounding costs (Zamba2: 0.70)")
     how = dict.fromkeys(roundable(model), torch.ao.quantization.default_dynamic_qconfig)
@@ -549,4 +550,4 @@ def test_quantised_by_torch_it_is_close(name):
         answer, expected = parts(small(*given)), parts(model(*given))
     for mine, theirs in zip(answer, expected, strict=True):
         assert mine.shape == theirs.shape
-        assert torch.corrcoef(torch.stack((mine.flatten(), theirs.flatten())))[0, 1] > 0.97
+        assert torch.corrcoef(torch.stack((mine.flatten(), theirs.flatten())))[0, 1] > 0.98
