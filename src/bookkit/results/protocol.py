@@ -143,9 +143,11 @@ class Runs:
 
 
 def committed(script: Path | None = None) -> str:
-    """The commit that holds the declaration; RuntimeError if the script has uncommitted changes.
+    """Git's name of the script's content, as committed; RuntimeError if it is not, or was changed.
 
     Called before the first run, so that what would count as no gain is on record before a result.
+    Unlike a commit's, this name stays when history is rewritten: `git log --find-object=<name>`
+    tells when the declaration came in. (Runs stored before have the commit's name of that day.)
     """
     path = Path(script or sys.argv[0]).resolve()
 
@@ -153,7 +155,7 @@ def committed(script: Path | None = None) -> str:
         found = subprocess.run(["git", *words], cwd=path.parent, capture_output=True, text=True)
         return found.stdout.strip()
 
-    commit = git("log", "-1", "--format=%h", "--", path.name)
-    if not commit or git("status", "--porcelain", "--", path.name):
+    content = git("rev-parse", "--verify", "--quiet", f"HEAD:./{path.name}")
+    if not content or git("status", "--porcelain", "--", path.name):
         raise RuntimeError(f"commit {path.name} first: a study is declared before it is run")
-    return commit
+    return content
