@@ -1,6 +1,7 @@
 """The leaderboard: honest projects are scored, cheats gain nothing, and each file has its row."""
 
 import csv
+import dataclasses
 import io
 import math
 import re
@@ -31,17 +32,16 @@ def predictor(vocabulary, weights):
 HONEST = (
     BYTES
     + """
-import time
 TEAM = "six bytes"
 def made():
     return torch.nn.Sequential(torch.nn.Embedding(256, 16), torch.nn.Flatten(),
         torch.nn.Linear(96, 128), torch.nn.ReLU(), torch.nn.Linear(128, 256))
 def submit(text, seconds):
-    start, data = time.process_time(), torch.tensor(list(text))
+    data = torch.tensor(list(text))
     torch.manual_seed(0)
     model = made()
     step = torch.optim.AdamW(model.parameters(), lr=4e-3)
-    while time.process_time() - start < seconds:
+    for _ in range(400):
         rows = data[torch.randint(len(data) - 6, (256, 1)) + torch.arange(7)]
         loss = torch.nn.functional.cross_entropy(model(rows[:, :6]), rows[:, 6])
         step.zero_grad()
@@ -114,12 +114,13 @@ def handed_in(code, file="one.py"):
 
 
 def test_an_honest_project_is_better_than_the_counts_of_pairs(small, box):
-    """Three processes, of which each loads torch: some seconds."""
-    entry = contest.scored(small, handed_in(HONEST), box)
+    """It trains for a number of steps, so that a slow machine says the same."""
+    patient = dataclasses.replace(small, seconds=120.0)
+    entry = contest.scored(patient, handed_in(HONEST), box)
     assert entry.reason == "" and entry.team == "six bytes" and entry.vocabulary == 256
     single, pairs = (small.mean(nats.counted(small.train, small.passages, n))[0] for n in (0, 1))
     assert entry.nats < pairs < single < nats.CHANCE
-    assert entry.cpu > 2  # what it was given, less what is too short to be counted
+    assert 0 < entry.cpu < 120
 
 
 @pytest.mark.slow
