@@ -40,7 +40,7 @@ LOSSES = (0.0, 6.0, math.log(94))
 INSTRUMENTS: dict[str, tuple[str, float, float, float | None]] = {
     "loss": ("batch loss", *LOSSES),
     "held out": ("held-out loss", *LOSSES),
-    "in use": ("free-running loss", *LOSSES),
+    "in use": ("prefix loss", *LOSSES),
     "gradient": ("gradient norm", 0.01, 30.0, 1.0),
     "update": ("update / weight", 1e-5, 1.0, 1e-3),
     "stream": ("activation scale", 0.1, 200.0, None),

@@ -385,8 +385,8 @@ class TrainHere extends Explorable {
     }
     const { step, used, own } = look, at = `${name} after ${step} steps: held-out loss ${nats(used)} nats`;
     if (ruin === "mask") return `${name} after ${step} steps: ${nats(own)} nats on held-out text, ${own < numbers.bigram - 0.6 ? "too good to be true" : "still plausible"}; ` +
-      `free-running, without the next character, ${nats(used)}. Its heads look at the next character (right of the diagonal).`;
-    if (ruin === "target") return `${name} after ${step} steps: ${nats(own)} nats, since it need only copy; for the next character, free-running, ${nats(used)}. ` +
+      `without it, given only the prefix, ${nats(used)}. Its heads look at the next character (right of the diagonal).`;
+    if (ruin === "target") return `${name} after ${step} steps: ${nats(own)} nats, since it need only copy; for the next character ${nats(used)}. ` +
       "It writes one letter again and again.";
     const beside = used < numbers.bigram ? `below the table of pairs, ${say(numbers.bigram)}` : used < numbers.unigram
       ? `between single characters, ${say(numbers.unigram)}, and pairs, ${say(numbers.bigram)}` : `no better than the frequencies of single characters, ${say(numbers.unigram)}`;

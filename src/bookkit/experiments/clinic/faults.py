@@ -69,7 +69,7 @@ FAULTS: dict[str, Fault] = {
         {"leak": "mask"},
         ({"leak": "mask", "rate": 2e-3}, {"leak": "mask", "warmup": 60}),
         "in use",
-        "Both losses fall below every honest baseline, and the free-running loss rises.",
+        "Both losses fall below every honest baseline, and the prefix loss rises.",
         "tril(0) instead of tril(1), and a test that changes a later token.",
     ),
     "same-target": Fault(
