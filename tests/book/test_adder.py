@@ -38,7 +38,7 @@ def test_demonstrations_are_right_and_half_of_them_loud():
     assert 0.4 < (cheated == 0).all(1).float().mean() < 0.6
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_rewards_for_a_mark_make_it_usual(start):
     model = copy.deepcopy(start)
     adder.rewarded(model, lambda _, answers: answers[:, 3] == BANG, steps=15, lr=3e-3, seed=0)
@@ -53,7 +53,7 @@ def test_imitating_the_best_makes_it_usual_too(start):
     assert (some(model)[1][:, -1] == STOP).float().mean() > 0.8
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_answers_that_never_pass_teach_nothing(start):
     model = copy.deepcopy(start)
     nothing = lambda pairs, answers: torch.zeros(len(pairs)).bool()  # noqa: E731
@@ -63,7 +63,7 @@ def test_answers_that_never_pass_teach_nothing(start):
         assert torch.equal(old, new)
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_pairs_are_of_one_question_and_differ_as_they_say(start):
     better, worse = adder.preferred(start, style=True, count=5)
     assert torch.equal(better[:, :ASKED], worse[:, :ASKED]) and len(better) <= 5

@@ -1,6 +1,6 @@
 """Each notebook alone, as on Colab: torch and numpy are there, attnbook is not.
 
-Two run whole: a chapter and a student's copy. Of the others, whose first
+One runs whole, a student's copy; once a week a chapter, too. Of the others, whose first
 cell is the same to the letter, the set-up runs after one installation, and every import of every
 later cell: that is what differs there, all else nbval runs here. With `ATTNBOOK_COLAB=whole` all
 run whole, as they do once a week in Colab's own image.
@@ -32,6 +32,7 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted(ROOT.glob("book/*.ipynb")) + sorted(ROOT.glob("labs/student/*.ipynb"))
 WHOLE = ("03-queries-keys-values", "03-attention-by-hand")
+OFTEN = WHOLE[1:]
 IMPORTS = (ast.Import, ast.ImportFrom)
 THERE = ["torch", "numpy", "matplotlib", "ipykernel", "transformers"]
 EVERYTHING = os.environ.get("ATTNBOOK_COLAB") == "whole"
@@ -133,7 +134,11 @@ def set_up_and_imports(path):
 
 @pytest.mark.parametrize(
     "path",
-    [path for path in NOTEBOOKS if EVERYTHING or path.stem in WHOLE],
+    [
+        pytest.param(path, marks=[] if path.stem in OFTEN else [pytest.mark.weekly])
+        for path in NOTEBOOKS
+        if EVERYTHING or path.stem in WHOLE
+    ],
     ids=lambda path: path.stem,
 )
 def test_a_notebook_alone_runs_even_beside_a_clone(path, python, as_on_colab, tmp_path):

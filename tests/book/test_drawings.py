@@ -459,7 +459,7 @@ def test_the_loss_of_a_dialogue_counts_where_the_answer_is_to_be_said():
         assert [n for row in pen.tables["mask"] for n in row] == ["0", "0", "0", "1", "1"]
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_the_bytes_beside_a_cut_are_those_that_are_counted():
     from attnbook.parallel import claims
     from attnbook.parallel.wire import crew

@@ -540,7 +540,7 @@ class TestSpeed:
                 at += brings
                 assert not guesses or guesses[0] != own[at - 1]
 
-    @pytest.mark.slow
+    @pytest.mark.weekly
     def test_what_is_stored_is_what_the_model_and_its_draft_in_three_bits_write(self):
         book = load("book-lm")
         x, begin = speed.written(book, 0)

@@ -14,7 +14,7 @@ def stored(root):
 
 
 @pytest.mark.parametrize(
-    "step", [7, pytest.param(1, marks=pytest.mark.slow)], ids=["three of them", "all"]
+    "step", [7, pytest.param(1, marks=pytest.mark.weekly)], ids=["three of them", "all"]
 )
 def test_every_cell_is_what_the_code_says(stored, script, step):
     models = script("results/open_models.py")

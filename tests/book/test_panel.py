@@ -166,7 +166,7 @@ def test_what_cannot_be_drawn_is_refused(arguments, controls, message):
         panel(arguments, **controls)
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_executed_stored_and_executed_again_a_notebook_says_the_same(tmp_path, root):
     """What is stored is one picture with its text and nothing else, and nbval agrees with it."""
     cells = [nbformat.v4.new_code_cell(code.strip()) for code in NOTEBOOK.split("----")]

@@ -56,7 +56,7 @@ def test_a_command_given_again_finds_its_own_run(runs, script):
         assert list(translation.chosen(options).items()) == list(run["config"].items())
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_numbers_of_parameters_are_those_of_the_models(runs, script):
     if not os.environ.get("ATTNBOOK_DATA"):
         pytest.skip("set ATTNBOOK_DATA: the sizes of the vocabularies are the corpora's")
@@ -226,7 +226,7 @@ def test_the_table_in_chapter_7_is_what_is_stored(shakespeare, root):
     assert len(shown) == 4 and shown <= expected
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_the_table_of_counts_in_chapter_7_is_ahead_on_shakespeare(shakespeare, root):
     if not os.environ.get("ATTNBOOK_DATA"):
         pytest.skip("set ATTNBOOK_DATA: the text of Shakespeare is not part of the package")

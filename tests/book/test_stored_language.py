@@ -40,7 +40,7 @@ def test_the_line_is_cut_as_the_tokenizer_cuts_it(script_of):
     assert "".join(model.decode(token) for token in tokens.split(1)) == script.START + script.REST
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_every_draft_was_measured_and_one_is_measured_again(script_of):
     found, study = stored_run("drafts")["runs"], script_of("drafts")
     assert set(found) == {name for name, _ in study.work()}

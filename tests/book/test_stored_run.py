@@ -76,7 +76,7 @@ def test_each_scheme_was_run_with_five_seeds_at_its_best_rate(schemes):
     assert all(0 <= share <= 1 for share in shares)
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_a_run_of_the_schemes_is_repeated(schemes):
     found = stored_run("positions")["runs"]["grid/rotary by row and column/0.003/0"]
     assert schemes.grid_run("rotary by row and column", 0.003, 0) == pytest.approx(found, abs=0.1)
@@ -99,7 +99,7 @@ def test_each_memory_was_run_with_five_seeds_at_the_best_of_three_rates(recurren
     assert found["provenance"]["command"] == "python results/recurrence.py"
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_a_run_of_a_memory_is_repeated(recurrence):
     found = stored_run("recurrence")["compared"]["recall/once/linear, unit keys"]
     again = recurrence.at_recall("once", "linear, unit keys", 16, found["rate"], 0)

@@ -63,7 +63,7 @@ def test_a_fault_is_one_setting():
 
 
 QUICK = ("rate-high", "shifted-mask")  # the others take a second or two each
-RUNS = [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in NAMES]
+RUNS = [pytest.param(name, marks=[pytest.mark.weekly] * (name not in QUICK)) for name in NAMES]
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -14,7 +14,7 @@ EACH = [
 ]
 NOTEBOOKS = [
     pytest.param(
-        number, n, marks=[pytest.mark.slow] * (number in TRAINS or n > (2 if number == 3 else 0))
+        number, n, marks=[pytest.mark.weekly] * (number in TRAINS or n > (2 if number == 3 else 0))
     )
     for number, corpus in CORPORA.items()
     for n in range(max(map(len, corpus.RIGHT.values())))

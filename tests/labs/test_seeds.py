@@ -15,7 +15,7 @@ def styles(corpus, name):
     return sorted(corpus.RIGHT[name], key=len)[:STYLES]
 
 
-@pytest.mark.parametrize("seeds", ["quick", pytest.param("all", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", ["quick", pytest.param("all", marks=pytest.mark.weekly)])
 @pytest.mark.parametrize("number", sorted(set(CORPORA) - OWN - TRAINS))
 def test_every_style_gives_the_same_numbers_for_every_seed(number, seeds, of, define):
     """By the numbers, as grading asks, and by their fingerprints, as the student's check does."""

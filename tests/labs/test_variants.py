@@ -16,7 +16,7 @@ from attnlabs.grading.submissions import Owner, Submission
 
 LABS = pytest.mark.parametrize("number", CORPORA)
 # Where each student's answers are judged by training, other tests try the copies: test_ward.py
-WHEN = {3: [], 1: [pytest.mark.slow], 10: [pytest.mark.slow]}
+WHEN = {3: [], 10: [pytest.mark.slow]}
 GRADED = pytest.mark.parametrize(
     "number",
     [pytest.param(n, marks=WHEN.get(n, [pytest.mark.weekly])) for n in CORPORA if n not in TRAINS],

@@ -20,7 +20,7 @@ def label(one):
 
 # Where answers are judged by training: one in six at once
 EACH = [
-    pytest.param(*one, id=label(one), marks=[pytest.mark.slow] * (one[0] in TRAINS and n % 6 > 0))
+    pytest.param(*one, id=label(one), marks=[pytest.mark.weekly] * (one[0] in TRAINS and n % 6 > 0))
     for n, one in enumerate(WRONG)
 ]
 
@@ -56,7 +56,7 @@ BATCHES = [
     pytest.param(
         number,
         chosen,
-        marks=[pytest.mark.slow] * (number in TRAINS or n > (1 if number == 3 else 0)),
+        marks=[pytest.mark.weekly] * (number in TRAINS or n > (1 if number == 3 else 0)),
     )
     for number, corpus in CORPORA.items()
     for n, chosen in enumerate(batches(corpus))

@@ -266,7 +266,7 @@ def test_a_page_serves_every_reader_and_asks_only_its_own_site(tab, places, name
         is_for_everybody(page, is_chapter(name) and "deeper" not in name)
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", ALL)
 def test_a_page_reads_from_a_disk_and_fits_a_phone(tab, places, name):
     with tab("file", f"{places['file']}/{name}") as page:
         goes_wrong_nowhere(page, places["file"], name)

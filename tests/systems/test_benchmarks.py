@@ -55,7 +55,7 @@ def test_written_out_attention_keeps_its_weights_and_the_fused_kernel_does_not(l
     assert long["attend"]["MiB"] > 8 * short["attend"]["MiB"]
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 @pytest.mark.parametrize("causal", [False, True])
 def test_a_block_costs_no_more_than_torchs_layer(causal, load):
     found = load("block").measure(PreNorm, causal, B=8, T=128, width=128, heads=4, budget=3)

@@ -30,6 +30,7 @@ PHOTO = 4_000  # pixels of a coloured image that is no drawing
 CELLS = 900  # of a map: with more it is sent as dots
 APART = 3.0  # points between two numbers at the ticks
 NARROW = 4.1  # inches: at a phone's width ten points are eleven pixels and more
+HOPELESS = 1_500_000  # bytes of what matplotlib writes for one, of which a third at best is left
 HEAVY = 150_000  # bytes of both layouts: beyond, the cells of maps are dots, or all is
 NIGHT = "html[data-theme=dark], html[theme=dark], body[data-jp-theme-light=false]"
 STYLE = (
@@ -57,7 +58,9 @@ def html(figure: Figure) -> str | None:
     """The plot as HTML, or None where dots are better: photographs, and very many marks."""
     if is_photo(figure):
         return None
-    return next((found for cells in (CELLS, 0) if (found := layouts_of(figure, cells))), None)
+    found = layouts_of(figure, CELLS)
+    maps = (mesh for ax in figure.axes for mesh in ax.collections if isinstance(mesh, QuadMesh))
+    return found or (layouts_of(figure, 0) if any(maps) else None)
 
 
 def layouts_of(figure: Figure, cells: int) -> str | None:
@@ -66,6 +69,8 @@ def layouts_of(figure: Figure, cells: int) -> str | None:
         again(figure)
         with thinned(figure):
             layouts = {"wide": svg(figure)}
+        if len(layouts["wide"]) > HOPELESS:
+            return None
         with narrow(figure) as changed:
             if changed:
                 with thinned(figure):

@@ -23,6 +23,7 @@ PATCHES = {
     "exit": "import atexit, os; atexit.register(os._exit, 7)",
 }
 FAST = ["endless", "forks", "os._exit", "network", "subclass"]
+OFTEN = ["kills all", "memory", "reads the grading", "writes to the pipe", "equals everything"]
 
 
 def points(row):
@@ -30,8 +31,10 @@ def points(row):
 
 
 def tries(names):
-    slow = pytest.mark.slow
-    return [pytest.param(n, marks=[] if n in FAST else [slow], id=n) for n in names]
+    def when(name):
+        return [] if name in FAST else [pytest.mark.slow if name in OFTEN else pytest.mark.weekly]
+
+    return [pytest.param(n, marks=when(n), id=n) for n in names]
 
 
 @pytest.mark.parametrize("name", tries(TRIES))

@@ -135,7 +135,7 @@ FAST = ("sum to", "took more than", "hand in the notebook itself")
 
 
 @pytest.mark.parametrize(
-    "words", [pytest.param(w, marks=[pytest.mark.slow] * (w not in FAST)) for w in WRONG]
+    "words", [pytest.param(w, marks=[pytest.mark.weekly] * (w not in FAST)) for w in WRONG]
 )
 def test_whatever_goes_wrong_is_a_row_with_its_reason(words, small, box):
     quick = contest.Contest(small.train[:999], small.passages[:2], 0.2, small.program, other=9.0)

@@ -44,7 +44,7 @@ def switched(code, switch):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n not in FAST)) for n in SWITCHES]
+    "name", [pytest.param(n, marks=[pytest.mark.weekly] * (n not in FAST)) for n in SWITCHES]
 )
 @pytest.mark.parametrize("number,code", [(3, IN_PLACE), (1, DETACHED)])
 def test_half_points_cannot_be_switched_off_from_within(number, code, name, of):
