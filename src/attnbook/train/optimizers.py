@@ -185,9 +185,8 @@ def groups(
     """Groups for Adam or AdamW, by kind of weight: matrices and the head decay, nothing else does.
 
     `growth` is how many times wider the model is than the one for which `lr` was found: matrices'
-    and head's rates are divided by it, and the best rate stays where it was (Yang et al. 2021,
-    table 3). That is the rates' part of μP only: the head's starting values must also fall with
-    1/growth, or be zero, and scores be q · k / D.
+    and head's rates are divided by it, as in μP (Yang et al. 2021, table 3). That is its part of
+    the rates only: `attnbook.train.mup.maximal_update` has the start and the scores.
     """
     if not growth > 0:
         raise ValueError(f"growth is {growth}; how many times wider is a number above 0")
