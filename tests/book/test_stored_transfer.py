@@ -1,0 +1,55 @@
+"""A rate carried over to a wider model: what chapter 14's page on searches says of it."""
+
+from statistics import fmean
+
+from bookkit.results.stored_run import stored_run
+
+RUN = stored_run("rate_transfer")
+
+
+def best(way, width):
+    return RUN["table"][way][str(width)]["rate"]
+
+
+def test_every_best_rate_lies_inside_what_was_tried():
+    for widths in RUN["table"].values():
+        for row in widths.values():
+            means = {float(rate): fmean(losses) for rate, losses in row["losses"].items()}
+            assert min(means, key=means.get) == row["rate"]
+            assert min(means) < row["rate"] < max(means)
+
+
+def test_in_the_standard_parametrisation_the_best_rate_halves_with_each_doubling_of_the_width():
+    assert [best("standard", C) for C in (32, 64, 128, 256)] == [0.016, 0.008, 0.004, 0.002]
+    assert RUN["shift"]["standard"]["high"] < -1
+
+
+def test_in_mup_it_stays_or_the_next_one_is_as_good():
+    assert [best("μP", C) for C in (32, 64, 128, 256)] == [0.016, 0.008, 0.016, 0.016]
+    near = [fmean(RUN["table"]["μP"]["64"]["losses"][rate]) for rate in ("0.008", "0.016")]
+    assert abs(near[0] - near[1]) < 0.01
+    assert RUN["shift"]["μP"]["low"] < 0 < RUN["shift"]["μP"]["high"]
+    assert RUN["best"]["μP"] == RUN["carried over"]["μP"]
+
+
+def test_the_simple_rule_is_the_best_standard_rate_and_ahead_of_mup():
+    assert RUN["rate / growth"] == RUN["best"]["standard"]
+    assert RUN["compared"]["cost, standard"]["low"] > 0.3
+    assert RUN["compared"]["cost, standard minus μP"]["low"] > 0
+    assert RUN["compared"]["μP minus rate / growth"]["low"] > 0
+
+
+def test_of_mups_parts_its_rates_help_and_are_ahead_of_all_others():
+    rates = RUN["carried over"]["its rates alone"]
+    others = [losses for way, losses in RUN["carried over"].items() if way != "its rates alone"]
+    for losses in [*others, RUN["best"]["standard"]]:
+        assert all(a < b for a, b in zip(rates, losses, strict=True))
+    assert RUN["compared"]["its start and scores alone minus μP"]["low"] > 0.3
+
+
+def test_coordinate_check_three_times_as_far_at_width_256_and_in_mup_no_farther():
+    moved = {
+        key: fmean(run["logits"] for run in runs) for key, runs in RUN["coordinate check"].items()
+    }
+    assert round(moved["standard, 256"] / moved["standard, 32"]) == 3
+    assert moved["μP, 256"] < moved["μP, 32"] == moved["standard, 32"]
