@@ -3,8 +3,11 @@
 import gzip
 import re
 import sys
-from functools import cache
+import threading
+from functools import cache, partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from queue import Queue
 from urllib.parse import unquote, urljoin, urlsplit
 
 import pytest
@@ -93,6 +96,59 @@ def nothing_jumps(page):
     page.wait_for_timeout(300)
     shifts = page.evaluate("window.shifts")
     assert sum(value for value, *_ in shifts) < STILL, sorted(shifts)[-3:]
+
+
+class InParts(SimpleHTTPRequestHandler):
+    """A server of one page in parts, each sent once it is in the queue; of all else at once."""
+
+    def do_GET(self):
+        if self.path != self.server.page:
+            return super().do_GET()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.end_headers()
+        for part in iter(self.server.parts.get, None):
+            self.wfile.write(part)
+
+    def log_message(self, *_):
+        pass
+
+
+# Where a slow connection may stop, and what is on the screen by then.
+STOPS = {
+    "<article": ".bd-header-article",
+    "<script>": ".opening [data-numbers] > svg",
+    '<dialog id="pst-secondary': ".prev-next-footer",
+}
+PAINTED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+WIDE = "() => document.querySelector('.bd-article-container').offsetWidth"
+
+
+@pytest.mark.parametrize("name", [MAIN[11], MAIN[13]])  # they begin with an explorable
+def test_nothing_jumps_on_a_slow_connection(chromium, site, name):
+    """What comes last has its room: the list of contents, the script of the first picture."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(InParts, directory=site))
+    server.page, server.parts = f"/{name}.html", Queue()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    context = chromium.new_context(viewport={"width": 1366, "height": 900})
+    context.add_init_script(f"({SHIFTS})()")
+    page = context.new_page()
+    text, at, wide = (site / f"{name}.html").read_text("utf-8"), 0, set()
+    for stop, there in STOPS.items():
+        begun, at = at, text.index(stop, at)
+        server.parts.put(text[begun:at].encode())
+        if begun == 0:
+            page.goto(f"http://127.0.0.1:{server.server_port}{server.page}", wait_until="commit")
+        page.wait_for_selector(there, state="attached")
+        page.evaluate(PAINTED)
+        wide.add(page.evaluate(WIDE))
+    server.parts.put(text[at:].encode())
+    server.parts.put(None)
+    page.wait_for_load_state()
+    nothing_jumps(page)
+    assert wide == {page.evaluate(WIDE)}
+    context.close()
+    server.shutdown()
 
 
 def test_nothing_keeps_the_first_screen_waiting(chapter, site):
