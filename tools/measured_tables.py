@@ -37,7 +37,9 @@ class Tables(HTMLParser):
             self.between = self.ends.setdefault(name or "", {})
         elif self.rows is not None and tag == "th" and known.get("scope") == "row":
             self.text = ""
-        elif tag == "td":
+        elif tag in ("td", "small"):
+            if tag == "td" and (one := known.get("data-row")) and self.rows is not None:
+                self.row, self.rows[one] = one, []  # of a matrix
             self.interval = known.get("class") == "interval"
             self.text = "" if self.interval else None
         elif tag == "data" and self.row is not None and not self.interval:
@@ -52,11 +54,11 @@ class Tables(HTMLParser):
         rows, row, text = self.rows, self.row, self.text
         if tag == "th" and rows is not None and text is not None:
             self.row, self.text = text, None
-            rows[text] = []
-        elif tag == "td" and self.interval and row is not None:
+        elif tag in ("td", "small") and self.interval and row is not None:
             self.between[row], self.text, self.interval = text or "", None, False
-        elif tag == "data" and rows and row is not None and text is not None and not self.interval:
-            rows[row].append((self.title or text, self.value))
+        elif tag == "data" and row is not None and text is not None and not self.interval:
+            if rows is not None:
+                rows.setdefault(row, []).append((self.title or text, self.value))
             self.text = None
         elif tag == "tr":
             self.row = None

@@ -79,6 +79,28 @@ def test_the_table_is_read_back(tmp_path):
     }
 
 
+def test_a_matrix_has_a_column_for_each_name_and_is_read_back(tmp_path):
+    rows = {"one, far": [0.1, 0.2, 0.3], "one, near": 0.9, "two, far": [0.5, 0.5, 0.5]}
+    table = measured(rows, "places", "share ↑", across=["near", "far"])
+    text = table._repr_html_()
+    assert re.findall(r'<th scope="col">(.*?)</th>', text) == ["share ↑", "near", "far"]
+    assert re.findall(r'<th scope="row">(.*?)</th>', text) == ["one", "two"]
+    assert text.count("font-weight: bold") == 1  # the best of a column; alone is no best
+    assert text.splitlines()[-3].count("<td></td>") == 1  # two, near was not measured
+    path = written(table, tmp_path)
+    assert {row: found[0][0] for row, found in measured_tables.tables(path)["places"].items()} == {
+        "one, near": "0.90",
+        "one, far": "0.20",
+        "two, far": "0.50",
+    }
+    assert measured_tables.intervals(path)["places"] == {
+        "one, far": "0.00 to 0.45",
+        "two, far": "0.50 to 0.50",
+    }
+    with pytest.raises(ValueError, match="'three' ends with none of the columns near, far"):
+        measured({"three": 1.0}, across=["near", "far"])
+
+
 def test_more_than_six_rows_are_dots_that_can_still_be_quoted(tmp_path):
     table = measured({f"row {i}": [i / 10, i / 20] for i in range(8)}, name="many")
     assert table._repr_html_().count("●") == 16

@@ -19,6 +19,7 @@ from typing import Any
 
 MOST_ROWS = 6  # of a table with the numbers of all seeds; more are dots on a line
 REFERENCES = ("chance", "baseline")
+BOLD = "font-weight: bold"
 Bound = float | int | Mapping[str, float | int] | None
 Table = dict[str, list[float]]
 Bounds = dict[str, dict[str, float | int]]  # sign → row → bound
@@ -33,6 +34,7 @@ def measured(
     high: Bound = None,
     only: str | Sequence[str] = (),
     budget: str = "",
+    across: Sequence[str] = (),
 ) -> "Measured":
     """A table of measured numbers, once each of them is seen to lie within its bound.
 
@@ -43,10 +45,11 @@ def measured(
     the numbers: {n}`name: row`. `unit` stands in the head; "accuracy ↑" says that more is better,
     "loss ↓" that less is: then the best row is bold, if it is the best with each of its seeds.
     `budget` says how long was trained, and on what: it stands below the table. Rows of three seeds
-    or more have the 95 % interval of their mean, by Student's t.
+    or more have the 95 % interval of their mean, by Student's t. `across` makes a matrix of it:
+    each row's name ends with a comma and one of these names, which is its column.
 
-    Raises ValueError if the rows are not numbers or a bound is for a row that is not there, and
-    AssertionError naming the row and the bound that it breaks.
+    Raises ValueError if the rows are not numbers, a bound is for a row that is not there or a row
+    has no column, and AssertionError naming the row and the bound that it breaks.
     """
     table = {str(row): numbers(row, values) for row, values in rows.items()}
     if not table:
@@ -58,7 +61,10 @@ def measured(
         for sign, bound in (("≥", low), ("≤", high))
     }
     check(table, bounds, digits)
-    return Measured(table, name, unit, digits, bounds, budget)
+    for row in table if across else ():
+        if not row.endswith(tuple(f", {column}" for column in across)):
+            raise ValueError(f"{row!r} ends with none of the columns {', '.join(across)}")
+    return Measured(table, name, unit, digits, bounds, budget, across)
 
 
 def numbers(row: str, values: Any) -> list[float]:
@@ -103,9 +109,16 @@ class Measured:
     """What `measured` returns: shows itself as a table; its repr is the shape of that table."""
 
     def __init__(
-        self, table: Table, name: str, unit: str, digits: int, bounds: Bounds, budget: str = ""
+        self,
+        table: Table,
+        name: str,
+        unit: str,
+        digits: int,
+        bounds: Bounds,
+        budget: str = "",
+        across: Sequence[str] = (),
     ):
-        self.table, self.name, self.unit = table, name, unit
+        self.table, self.name, self.unit, self.across = table, name, unit, across
         self.digits, self.bounds, self.budget = digits, bounds, budget
 
     def __repr__(self) -> str:
@@ -117,10 +130,16 @@ class Measured:
         several = dots or any(len(found) > 1 for found in self.table.values())
         before = stored().get(self.name, {}) if elsewhere() else {}
         unit = html.escape(self.unit) or "measured"
+        if self.across:
+            return self.laid_out([unit, *map(html.escape, self.across)], self.matrix(before))
         head = ["", *(["stored", "here"] if before else [unit])]
         head += ["95 % interval"] * self.has_intervals()
         head += [self.scale() if dots else "each seed"] * several
         body = "\n".join(self.row(row, before, several, dots) for row in self.table)
+        return self.laid_out(head, body)
+
+    def laid_out(self, head: list[str], body: str) -> str:
+        """The table of a head and rows."""
         label = f' data-name="{html.escape(self.name)}"' if self.name else ""
         top = "".join(f'<th scope="col">{part}</th>' for part in head)
         return (
@@ -128,10 +147,28 @@ class Measured:
             f"<tbody>\n{body}\n</tbody>\n</table>"
         )
 
+    def matrix(self, before: Mapping[str, str]) -> str:
+        """The rows of a matrix: in each cell a mean, its interval, on Colab what is stored, too."""
+        lines: dict[str, dict[str, str]] = {}
+        for row in self.table:
+            column = next(each for each in self.across if row.endswith(f", {each}"))
+            mean = self.number(fmean(self.table[row]), BOLD * self.is_best(row, f", {column}"))
+            small = f'<small class="interval">{self.interval(row)}</small>'
+            small *= enough(self.table[row])
+            small += f"<small>stored {html.escape(before[row])}</small>" if row in before else ""
+            cell = f'<td class="mean" data-row="{html.escape(row)}">{mean}{small}</td>'
+            lines.setdefault(row.removesuffix(f", {column}"), {})[column] = cell
+        return "\n".join(
+            f'<tr{kind(name)}><th scope="row">{html.escape(name)}</th>'
+            + "".join(cells.get(column, "<td></td>") for column in self.across)
+            + "</tr>"
+            for name, cells in lines.items()
+        )
+
     def row(self, row: str, before: Mapping[str, str], several: bool, dots: bool) -> str:
         """One row: name, mean, its interval, what each seed gave."""
         found = self.table[row]
-        bold = "font-weight: bold" if self.is_best(row) else ""
+        bold = BOLD * self.is_best(row)
         cells = [f"<td>{html.escape(before.get(row, '–'))}</td>"] * bool(before)
         cells.append(f'<td class="mean">{self.number(fmean(found), bold)}</td>')
         if self.has_intervals():
@@ -141,8 +178,7 @@ class Measured:
         elif several:
             each = " ".join(map(self.number, found)) if len(found) > 1 else ""
             cells.append(f'<td class="seeds">{each}</td>')
-        kind = ' class="reference"' if row.startswith(REFERENCES) else ""
-        return f'<tr{kind}><th scope="row">{html.escape(row)}</th>{"".join(cells)}</tr>'
+        return f'<tr{kind(row)}><th scope="row">{html.escape(row)}</th>{"".join(cells)}</tr>'
 
     def caption(self) -> str:
         """The budget, below the table."""
@@ -179,10 +215,11 @@ class Measured:
         words = f"{number:,.{self.digits}f}" if math.isfinite(number) else "diverged"
         return words.replace("-", "−")
 
-    def is_best(self, row: str) -> bool:
-        """Better with each of its seeds than every rival with any of theirs."""
+    def is_best(self, row: str, column: str = "") -> bool:
+        """Better with each of its seeds than every rival, of its column, with any of theirs."""
         sign = {"↑": 1, "↓": -1}.get(self.unit[-1:], 0)
-        rivals = [r for r in self.table if r != row and not r.startswith(REFERENCES)]
+        others = [r for r in self.table if r != row and r.endswith(column)]
+        rivals = [r for r in others if not r.startswith(REFERENCES)]
         if not sign or not rivals or row.startswith(REFERENCES):
             return False
         worst = min(sign * number for number in self.table[row])
@@ -211,6 +248,11 @@ class Measured:
             dots.append(self.number(number, style, "●"))
         style = "position: relative; display: inline-block; width: 12em; height: 1.2em"
         return f'<span class="line" style="{style}">{"".join(dots)}</span>'
+
+
+def kind(row: str) -> str:
+    """What a row with nothing but a reference says of itself."""
+    return ' class="reference"' if row.startswith(REFERENCES) else ""
 
 
 def enough(found: list[float]) -> bool:
