@@ -355,6 +355,11 @@ def test_the_table_of_open_models_is_chosen_from_and_sorted(chromium, places):
         assert len(kept) == everyone
         page.get_by_label("show where each cell was read").check()
         assert "Config" in rows.first.inner_text()
+        box.check()
+        page.goto("about:blank")
+        page.go_back()
+        page.wait_for_function("document.querySelector('.open-models tbody [hidden]')")
+        assert box.is_checked() and rows.count() == counted
         assert not page.trouble
 
 

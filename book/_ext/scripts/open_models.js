@@ -18,6 +18,7 @@
     root.querySelector("output").textContent = `${left} of ${rows.length} models`;
   };
   boxes.concat(search).forEach((input) => input.addEventListener("input", choose));
+  addEventListener("pageshow", choose); // what was ticked is still ticked: coming back, in Firefox on reloading, too
 
   const order = (a, b) => (isNaN(a) || isNaN(b) ? a.localeCompare(b) : a - b);
   const heads = [...root.querySelectorAll("thead th")];
