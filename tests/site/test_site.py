@@ -69,6 +69,22 @@ def test_a_link_into_the_site_leads_somewhere(page):
             assert unquote(parts.fragment) in targets(file), f"{page}: {link['href']}"
 
 
+PREFIXED = re.compile(r"(?<![\w-])-(?:webkit|moz|ms)-([a-z-]+) *:")
+COMMON = {"line-clamp", "box-orient"}  # which every browser knows by the prefixed name
+
+
+def test_no_style_is_for_one_browser_alone():
+    """What one browser calls by a name of its own is said in the common name, too."""
+    found = 0
+    for folder in ("book/_static", "book/_ext/scripts", "src/bookkit"):
+        for file in sorted(p for p in (ROOT / folder).rglob("*") if p.suffix in (".css", ".js")):
+            for rule in re.findall(r"\{[^{}]*\}", file.read_text("utf-8")):
+                for name in set(PREFIXED.findall(rule)) - COMMON:
+                    found += 1
+                    assert re.search(rf"(?<![\w-]){name} *:", rule), f"{file.name}: {name}"
+    assert found
+
+
 @by("page", FILES)
 def test_every_image_says_in_words_what_it_shows(page):
     for image in article(page).find_all("img"):
