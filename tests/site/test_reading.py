@@ -63,6 +63,12 @@ def test_no_picture_is_bent(chapter):
     assert chapter.evaluate(BENT) == []
 
 
+def test_the_list_of_chapters_is_no_wider_than_its_room(chapter):
+    """A scroll bar that takes room, as most have, would stand on what is wider."""
+    over = "(bar) => bar.scrollWidth - bar.clientWidth"
+    assert chapter.locator(".bd-sidebar-primary").evaluate(over) == 0
+
+
 def test_no_import_is_in_sight(chapter):
     seen = """() => [...document.querySelectorAll('.cell_input pre')].filter(
         (n) => n.checkVisibility()).map((n) => n.innerText)"""
