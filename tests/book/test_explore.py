@@ -16,6 +16,7 @@ from bookkit.explore.by_hand import AttentionByHand
 from bookkit.explore.clinic import Clinic
 from bookkit.explore.clocks import Clocks
 from bookkit.explore.colours import ColourRefinement
+from bookkit.explore.controller import MemoryController, order
 from bookkit.explore.cost import Cost
 from bookkit.explore.decay import Decay
 from bookkit.explore.decoding import Decoding
@@ -57,6 +58,7 @@ MAKERS = {
     "clocks": Clocks,
     "colours": ColourRefinement,
     "speed": Speed,
+    "controller": MemoryController,
     "cost": Cost,
     "decay": Decay,
     "decoding": Decoding,
@@ -629,6 +631,82 @@ def test_kept_pale_and_wrong_guesses_are_told_apart_and_the_words_are_the_texts(
             assert "without a draft" in visit.find(".say").inner_text()
         visit.ask("e.set(given); await e.ready", {"draft": "none", "load": 9, "at": 0.2})
         assert visit.find(".head .gradient").inner_text() == "you wait"
+
+
+def tile(visit, name):
+    """The tile of slow memory, or the slot, that is called so."""
+    return visit.find(f"button[aria-label^='{name}']").first
+
+
+def test_a_tap_brings_a_tile_and_where_all_is_full_the_next_tap_makes_room(blank):
+    start = MemoryController().start()["moves"]
+    with Visit(blank, MemoryController(), width=390, has_touch=True, is_mobile=True) as visit:
+        tile(visit, "V₀").tap()
+        visit.ask("await e.ready")
+        assert "V₀ needs a slot" in visit.find(".say").inner_text()
+        tile(visit, "slot 12: K₂").tap()
+        visit.ask("await e.ready")
+        assert visit.state["moves"] == start + "K2v0"
+        assert visit.find(".say").inner_text().startswith("The scores of 1 pair were added up")
+        tile(visit, "scores of Q₀ and K₁").tap()  # written, at four tiles
+        tile(visit, "K₁").tap()
+        tile(visit, "Q₁").tap()
+        visit.ask("await e.ready")
+        assert visit.state["moves"] == start + "K2v0S1K1q1"
+        assert visit.ask("return [...e.result.done]") == [0, 4]
+        visit.find("button >> text=Undo").tap()
+        visit.find("button >> text=Undo").tap()
+        assert visit.state["moves"] == start + "K2v0S1"
+        visit.find("button >> text=Empty").tap()
+        assert visit.state["moves"] == ""
+
+
+def test_tiles_are_fetched_by_keys(blank):
+    start = MemoryController().start()["moves"]
+    with Visit(blank, MemoryController()) as visit:
+        for key in ("Tab", "ArrowDown", "Enter", "Tab", "ArrowRight", "Enter"):
+            visit.page.keyboard.press(key)
+        assert visit.state["moves"] == start + "K0v0"
+        visit.page.keyboard.press("Escape")
+        assert visit.state["moves"] == start
+
+
+def test_the_mouse_drags_tiles_into_a_slot_and_out_of_the_chip(blank):
+    start = MemoryController().start()["moves"]
+    with Visit(blank, MemoryController()) as visit:
+        tile(visit, "V₀").drag_to(tile(visit, "slot 12"))
+        assert visit.state["moves"] == start + "K2v0"
+        tile(visit, "slot 2").drag_to(tile(visit, "Q₃"))
+        assert visit.state["moves"] == start + "K2v0K0"
+        tile(visit, "Q₃").drag_to(tile(visit, "slot 5"))
+        assert visit.state["moves"] == start + "K2v0K0q3"
+
+
+@pytest.mark.parametrize("motion", ["reduce", "no-preference"])
+def test_a_machine_fetches_step_by_step_or_by_itself(blank, motion):
+    moves = "".join(order("causal", 7, True))
+    with Visit(blank, MemoryController(), reduced_motion=motion) as visit:
+        visit.ask("e.set({ level: 'causal', slots: 7, moves: '' }); await e.ready")
+        machine = visit.find("button >> text=FlashAttention 2")
+        machine.click()
+        if motion == "reduce":
+            visit.page.wait_for_timeout(600)
+            assert visit.state["moves"] == moves[:2]
+            while visit.state["moves"] != moves:
+                machine.click()
+        else:
+            visit.page.wait_for_function(f"document.querySelector('{visit.name}').moves.length > 3")
+            machine.click()  # a pause
+            assert moves.startswith(visit.state["moves"]) and not visit.ask("return e.timer")
+            machine.click()
+            visit.ask("while (e.timer) await new Promise((done) => setTimeout(done, 100))")
+        assert visit.state["moves"] == moves
+        visit.ask("await e.ready")
+        assert visit.find(".say").inner_text() == (
+            "Every answer is exact. 2.6 MB moved, 512 operations per byte: an H100 could compute "
+            "at its peak. Are 5 slots enough?"
+        )
+        assert visit.find("text >> text=table: 35.7 MB").is_visible()  # T = 2,048: 8 T D + 8 T T
 
 
 def test_explorables_and_drawings_have_one_palette(blank):

@@ -6,9 +6,10 @@ import math
 import nbformat
 import pytest
 import torch
+from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
 
-from attnbook.attention import scaled_dot_scores
+from attnbook.attention import attend, scaled_dot_scores
 from attnbook.block import Block, PostNorm, PreNorm
 from attnbook.data import graphs
 from attnbook.efficient import flash, sparse
@@ -16,6 +17,7 @@ from attnbook.generate.speculative import overlap, residual
 from attnbook.inside.circuits import attentions
 from attnbook.inside.watch import watch, without_heads
 from attnbook.losses import parameters
+from attnbook.masks import causal_mask
 from attnbook.models.gpt2 import gpt2
 from attnbook.models.llama import llama
 from attnbook.models.mixtral import mixtral
@@ -27,6 +29,7 @@ from attnbook.serving.engine import Engine, Request
 from attnbook.serving.load import under_load
 from attnbook.serving.pages import Pages
 from attnbook.shipped.language import load
+from bookkit.drawings import roofline
 from bookkit.explore import clocks, speed
 from bookkit.explore.alignment import RUNS, Alignment, per_cent, written
 from bookkit.explore.block import BlockWalk, parts
@@ -35,6 +38,21 @@ from bookkit.explore.clinic import INSTRUMENTS, PATIENTS, Clinic, height, short
 from bookkit.explore.clocks import Clocks
 from bookkit.explore.colours import PAIRS, ColourRefinement, adjacency
 from bookkit.explore.colours import tokens as told
+from bookkit.explore.controller import (
+    LONG,
+    NUMBERS,
+    ONE,
+    ORDERS,
+    ROWS,
+    SLOT,
+    SLOTS,
+    B,
+    Chip,
+    D,
+    MemoryController,
+    N,
+    order,
+)
 from bookkit.explore.cost import MODELS, Cost, Model, cache_bytes, count
 from bookkit.explore.heads import HeadSwitchboard, trained
 from bookkit.explore.low_rank import LowRankChange
@@ -761,6 +779,108 @@ class TestTiles:
             Tiles([1, 2, 3])
         with pytest.raises(ValueError, match=r"T is 4, 6 or 8, .* got 5, 1, 3"):
             Tiles(T=5)
+
+
+class TestMemoryController:
+    thing = MemoryController()
+
+    def played(self, name, slots, moves):
+        return result(self.thing, level=name, slots=slots, moves="".join(moves))
+
+    def ends(self):
+        """Level, slots, a machine's moves, and what they come to."""
+        for name, slots in itertools.product(ROWS, SLOTS):
+            for machine, how in ORDERS[name].items():
+                yield name, slots, machine, self.played(name, slots, order(name, slots, *how))
+
+    def test_every_order_ends_with_the_answers_of_attend_and_of_flash_attend(self):
+        q, k, v = (torch.tensor(NUMBERS[x], dtype=torch.float64)[:, None] for x in "qkv")
+        for name, _, _, now in self.ends():
+            kept = torch.tensor(now["kept"], dtype=torch.float64)
+            q_ = q[: len(kept)]
+            mask = causal_mask(len(kept)) if name == "causal" else None
+            pattern = sparse.causal if name == "causal" else None
+            assert_close(kept[:, 2:], attend(q_, k, v, mask)[0])
+            assert_close(kept[:, 2:], flash.flash_attend(q_, k, v, pattern=pattern, block=B))
+            scores = (q_ @ k.T).masked_fill(
+                ~(torch.ones(1) > 0 if mask is None else mask), -math.inf
+            )
+            assert_close(kept[:, 0], scores.amax(-1))
+            assert_close(kept[:, 0] + kept[:, 1].log(), scores.logsumexp(-1))
+
+    def test_the_pairs_are_the_tiles_that_flash_attend_computes(self, monkeypatch):
+        sizes = []
+        scores = lambda q, k: sizes.append(1) or scaled_dot_scores(q, k)  # noqa: E731
+        monkeypatch.setattr(flash, "scaled_dot_scores", scores)
+        x = torch.randn(N * B, 1)
+        for name, pattern in (("all pairs", None), ("causal", sparse.causal)):
+            sizes.clear()
+            flash.flash_attend(x, x, x, pattern=pattern, block=B)
+            now = self.played(name, 12, order(name, 12, True))
+            assert len(now["done"]) == len(sizes) == len(Chip(name, 12).pairs)
+
+    def test_bytes_are_those_of_the_chapter_and_of_the_two_papers_orders(self):
+        T = N * LONG
+        ends = 2 * 4 * T * D  # queries, keys, values, answers: once, 16 bits
+        for name, slots, machine, now in self.ends():
+            stay = min(N, (slots - 3) // 2)
+            again = math.ceil(N / stay)
+            if name == "all pairs" and machine == "FlashAttention 2":  # K and V for each group of Q
+                assert now["chip"]["moved"] == ends + (again - 1) * 2 * N * SLOT
+            if name == "all pairs" and machine == "FlashAttention 1":  # Q, and Y in and out
+                assert now["chip"]["moved"] == ends + (again - 1) * 3 * N * SLOT
+            if slots == 12 and name != ONE:
+                assert now["chip"]["moved"] == ends
+            assert now["chip"]["slots"] == [""] * slots and now["saved"] == []
+
+    def test_the_dot_is_on_the_roof_of_figure_10_3(self, monkeypatch):
+        monkeypatch.setattr(roofline, "T", N * LONG)
+        best, clumsy = (
+            self.played("all pairs", slots, order("all pairs", slots, by_rows))
+            for slots, by_rows in ((12, True), (5, False))
+        )
+        assert best["intensity"] == roofline.in_tiles() == N * LONG / 2
+        assert best["speed"] == clumsy["speed"] == roofline.PEAK / 1e12
+        assert roofline.written_out() == pytest.approx(60, abs=0.5)
+        together, alone = (self.played(ONE, 12, order(ONE, 12, True, most)) for most in (2, 1))
+        assert together["intensity"] == pytest.approx(roofline.by_head(2), rel=0.01)
+        assert alone["intensity"] == pytest.approx(roofline.by_head(1), rel=0.01)
+
+    def test_at_the_start_the_chip_is_full_and_v_0_turns_four_slots_of_scores_into_one(self):
+        now = result(self.thing)
+        assert "" not in now["chip"]["slots"] and now["done"] == []
+        moves = self.thing.start()["moves"]
+        assert result(self.thing, moves=moves + "v0") == now  # no slot
+        after = result(self.thing, moves=moves + "K2v0")
+        assert after["done"] == [0] and "s0" not in after["chip"]["slots"]
+        assert sorted(filter(None, after["chip"]["slots"])) == sorted(
+            ["q0", "k0", "k1", "v0", "y0", *4 * ["s1"]]
+        )
+
+    def test_scores_can_be_kept_in_slow_memory_at_four_tiles_out_and_four_in(self):
+        moves = "q0k0s0S0v0"
+        out, back = (result(self.thing, moves=moves[:n])["chip"]["moved"] for n in (6, 8))
+        assert (out, back) == (2 * SLOT, 6 * SLOT)
+        done = result(self.thing, slots=7, moves="q0k0s0S0Q0K0s0v0")
+        assert done["done"] == [0] and done["chip"]["moved"] == 11 * SLOT
+
+    def test_on_five_slots_the_way_back_and_forth_beats_both_machines(self):
+        moves = []
+        for i in range(N):
+            keys = range(N)[:: (-1) ** i]
+            moves.append(f"q{i}")
+            for j in keys:
+                stay = [] if j == keys[-1] else [f"K{j}", f"V{j}"]
+                moves += [f"k{j}", f"v{j}", *stay]
+        now = self.played("all pairs", 5, moves)
+        assert len(now["done"]) == 16 and now["chip"]["moved"] == 34 * SLOT
+        assert all(machine["chip"]["moved"] >= 40 * SLOT for machine in now["orders"])
+
+    def test_an_unfinished_answer_goes_out_and_must_come_back(self):
+        begun = self.played("all pairs", 5, ["q0", "k0", "v0", "Y0", "K0", "V0", "k1", "v1"])
+        assert begun["saved"] == ["y0"] and begun["done"] == [0]
+        again = self.played("all pairs", 5, ["q0", "k0", "v0", "Y0", "K0", "V0", "k1", "y0", "v1"])
+        assert again["saved"] == [] and again["done"] == [0, 1]
 
 
 class TestSampling:
