@@ -35,7 +35,6 @@ from bookkit.explore.router import RouterLoads
 from bookkit.explore.sampling import Sampling
 from bookkit.explore.scaling import ScalingFit
 from bookkit.explore.speed import Speed
-from bookkit.explore.tiles import Tiles
 from bookkit.results.stored_run import stored_run
 
 WORDS = ["my", "red", "car"]
@@ -75,7 +74,6 @@ MAKERS = {
     "router": RouterLoads,
     "sampling": Sampling,
     "scaling": ScalingFit,
-    "tiles": Tiles,
 }
 every = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 PAGE = """<!doctype html><html lang="en" data-theme="light"><title>explorable</title>

@@ -63,7 +63,6 @@ from bookkit.explore.patches import PatchRows
 from bookkit.explore.router import SEEDS, RouterLoads, within
 from bookkit.explore.sampling import Sampling, drawn
 from bookkit.explore.speed import Speed
-from bookkit.explore.tiles import Tiles
 from bookkit.results.stored_run import stored_run
 
 
@@ -728,57 +727,6 @@ class TestClinic:
     def test_what_does_not_fit_is_refused(self):
         with pytest.raises(ValueError, match=r"patients are 0 to 8.*got 9 and 'none'"):
             Clinic(patient=9)
-
-
-class TestTiles:
-    thing = Tiles()
-
-    def test_the_case_on_paper_stops_at_8_57_and_ends_at_28(self):
-        now = result(self.thing)
-        assert (now["top"], now["z"], now["u"]) == pytest.approx((4, 1.75, 15))
-        assert now["answers"] == pytest.approx([30, 6, 60 / 7, 28])
-
-    @pytest.mark.parametrize("T", [4, 6, 8])
-    def test_the_last_answer_is_the_same_for_every_block_and_that_of_online_softmax(self, T):
-        start = self.thing.start()
-        scores = torch.tensor(start["powers"][:T], dtype=torch.float64).log()
-        values = torch.tensor(start["values"][:T], dtype=torch.float64)
-        for block in range(1, T + 1):
-            exact = (flash.online_softmax(scores, block) @ values).item()
-            assert result(self.thing, T=T, block=block)["answers"][-1] == pytest.approx(exact)
-
-    @pytest.mark.parametrize("causal", [False, True])
-    def test_tiles_and_scores_are_counted_as_flash_attend_computes_them(self, causal, monkeypatch):
-        sizes = []
-
-        def scores(q, k):
-            found = scaled_dot_scores(q, k)
-            sizes.append(found.numel())
-            return found
-
-        monkeypatch.setattr(flash, "scaled_dot_scores", scores)
-        for T, block in itertools.product((4, 6, 8), range(1, 9)):
-            sizes.clear()
-            x = torch.randn(T, 3)
-            flash.flash_attend(x, x, x, pattern=sparse.causal if causal else None, block=block)
-            now = result(self.thing, T=T, block=min(block, T), causal=causal)
-            assert (now["tiles"], now["scored"], now["held"]) == (
-                len(sizes),
-                sum(sizes),
-                max(sizes),
-            )
-
-    def test_a_new_maximum_in_the_last_tile_and_a_row_of_nothing(self):
-        now = result(self.thing, tile=4)
-        assert now["top"] == pytest.approx(8) and now["answer"] == pytest.approx(28)
-        nothing = result(self.thing, powers=[0] * 8)
-        assert nothing["answer"] == 0 and not math.isnan(nothing["z"])
-
-    def test_bad_input_is_named(self):
-        with pytest.raises(ValueError, match="8 powers and 8 values; got 3 and 8"):
-            Tiles([1, 2, 3])
-        with pytest.raises(ValueError, match=r"T is 4, 6 or 8, .* got 5, 1, 3"):
-            Tiles(T=5)
 
 
 class TestMemoryController:

@@ -196,7 +196,7 @@ class MemoryController extends Explorable {
   }
 
   build() {
-    const plot = (label) => `<svg viewBox="0 0 210 162" role=img aria-label="${label}"></svg>`;
+    const plot = (label) => `<svg viewBox="0 0 210 152" role=img aria-label="${label}"></svg>`;
     this.picture.innerHTML = `<div class=two><div><p class=head>slow memory</p><div class=memory></div></div>
       <div><p class=head></p><div class=board></div><div class=hands></div></div></div>
       <div class=below><table></table>${plot("bytes moved for the pairs done")}${plot("roofline of an H100")}</div>`;
@@ -382,15 +382,15 @@ class MemoryController extends Explorable {
     const at = ([n, bytes]) => [30 + (170 * n) / all, Math.max(8, 126 - (112 * bytes) / most)];
     const top = at([(all * most) / FULL, most]);
     this.graph.innerHTML = line([[30, 14], [30, 126], [200, 126]], "") + text(24, 20, most / 1e6) + text(24, 37, "MB") +
-      text(200, 144, `${all} pairs`) + (one ? "" : line([[30, 126], top], "weight") + text(top[0] + 6, 22, `table: ${mega(FULL)}`, "weight")) +
+      text(200, 142, `${all} pairs`) + (one ? "" : line([[30, 126], top], "weight") + text(top[0] + 6, 22, `table: ${mega(FULL)}`, "weight")) +
       orders.map(({ chip: { course } }, n) => line(course.map(at), `ghost g${n}`)).join("") + line(chip.course.map(at), "mine") + dot(at([chip.done.size, chip.moved]), "");
-    const under = (ratio) => [32 + 12.5 * (Math.log2(Math.max(ratio, 0.5)) + 1), 126 - 34 * Math.log10(Math.max(this.reached(ratio), 1))];
+    const under = (ratio) => [32 + 12.5 * (Math.log2(Math.max(ratio, 0.5)) + 1), 116 - 32 * Math.log10(Math.max(this.reached(ratio), 1))];
     const [x, y] = under((4 * N * N * LONG * LONG * D) / FULL);
     const [peak, bandwidth] = this.numbers.roof;
-    this.roof.innerHTML = line([0.5, peak / bandwidth, 4096].map(under), "ink") + text(2, 12, "TFLOP/s", "") + text(36, 30, 1000) +
-      [1, 64, 4096].map((n) => text(under(n)[0] + 8, 144, n)).join("") + text(180, 160, "operations per byte") +
+    this.roof.innerHTML = line([0.5, peak / bandwidth, 4096].map(under), "ink") + text(2, 12, "TFLOP/s", "") + text(36, 26, 1000) +
+      [1, 64, 4096].map((n) => text(under(n)[0] + 8, 134, n)).join("") + text(180, 150, "operations per byte") +
       (one ? "" : dot([x, y], "weight", 4) + text(x + 8, y + 12, "table", "weight")) + orders.map(({ chip }) => dot(under(chip.ratio()), "ghost", 4)).join("") +
-      (intensity ? dot(under(intensity), "") + text(196, 98, `${whole(intensity)} per byte`, "mine end") + text(196, 115, `${whole(speed)} TFLOP/s`, "mine end") : "");
+      (intensity ? dot(under(intensity), "") + text(196, 92, `${whole(intensity)} per byte`, "mine end") + text(196, 109, `${whole(speed)} TFLOP/s`, "mine end") : "");
   }
 
   tell({ chip, orders, intensity, speed }) {
@@ -413,7 +413,7 @@ class MemoryController extends Explorable {
     }
     const [stuck] = chip.open().map(([i, j]) => chip.wants(i, j)).filter(({ here }) => here);
     if (stuck?.away) return `${called(stuck.answer)} was begun and lies in slow memory: bring it back first.`;
-    if (stuck) return `${stuck.needs.map(called).join(", ")} are here, but slots for an answer and a strip of scores are lacking: ${stuck.lacks}.`;
+    if (stuck) return `${stuck.needs.map(called).join(", ")} are here. Free slots still needed, for an answer or a strip of scores: ${stuck.lacks}.`;
     const done = `Pairs done: ${n} of ${all}.`;
     if (chip.news) return `The scores of ${chip.news} pair${chip.news > 1 ? "s" : ""} were added up and thrown away: the answers changed. ${done}`;
     return `${waits ? `Scores wait for their V in ${waits} slots. ` : ""}${done}`;
