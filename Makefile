@@ -1,4 +1,4 @@
-# `make book` builds the website, `make test` proves it (some minutes on two cores; all that there is with SLOW=1). Both make .venv first if it is missing.
+# `make book` builds the website, `make test` proves it (some minutes on two cores; more with SLOW=1). Both make .venv first if it is missing.
 .NOTPARALLEL:
 .PHONY: help book test serve notebooks lint unit nbval chapters site site-tests slow weekly test-machines \
         bench gpu picture pdf slides cards set-repository lock clean env-book env-test
@@ -36,7 +36,7 @@ book: env-book ## build the website from the stored outputs, say where to open i
 	    $(BUILD) -q || { rm -rf _build/.doctrees; exit 1; }; $(RUN) tools/whole.py --note $$new; fi
 	@$(RUN) -c 'from pathlib import Path as P; print("Open", P("_build/html/index.html").resolve().as_uri())'
 
-test: env-test lint unit $(if $(SLOW),nbval site-tests slow,chapters site) ## must be green; SLOW=1: all that there is
+test: env-test lint unit $(if $(SLOW),nbval site-tests slow,chapters site) ## must be green; SLOW=1: every notebook, the browser, what takes long
 	@echo "== all green, $$(( $$(date +%s) - $(START) )) s"
 
 lint: env-test ## code style, notebooks included; types; workflows
