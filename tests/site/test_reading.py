@@ -105,16 +105,19 @@ def nothing_jumps(page):
 
 
 class InParts(SimpleHTTPRequestHandler):
-    """A server of one page in parts, each sent once it is in the queue; of all else at once."""
+    """A server of one page in parts, each once it is in the queue, and of its pictures after it."""
 
     def do_GET(self):
         if self.path != self.server.page:
+            if self.path.endswith(".svg"):
+                self.server.sent.wait()
             return super().do_GET()
         self.send_response(200)
         self.send_header("Content-Type", "text/html; charset=utf-8")
         self.end_headers()
         for part in iter(self.server.parts.get, None):
             self.wfile.write(part)
+        self.server.sent.set()
 
     def log_message(self, *_):
         pass
@@ -134,7 +137,7 @@ WIDE = "() => document.querySelector('.bd-article-container').offsetWidth"
 def test_nothing_jumps_on_a_slow_connection(chromium, site, name):
     """What comes last has its room: the list of contents, the script of the first picture."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(InParts, directory=site))
-    server.page, server.parts = f"/{name}.html", Queue()
+    server.page, server.parts, server.sent = f"/{name}.html", Queue(), threading.Event()
     threading.Thread(target=server.serve_forever, daemon=True).start()
     context = chromium.new_context(viewport={"width": 1366, "height": 900})
     context.add_init_script(f"({SHIFTS})()")
