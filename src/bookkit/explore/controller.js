@@ -423,7 +423,7 @@ class MemoryController extends Explorable {
     .two { display: grid; grid-template-columns: 1fr 296px; gap: 22px }
     .head { font-size: 13px; color: var(--d-muted); margin-bottom: 4px }
     .memory, .board { display: grid; grid-template-columns: repeat(6, minmax(0, 1fr)); gap: 4px }
-    .memory button, .board button { min-width: 0; min-height: 40px; padding: 1px; border-radius: 5px }
+    .memory button, .board button { min-width: 0; min-height: 36px; padding: 1px; border-radius: 5px }
     .memory button { font-size: 15px; font-weight: 650; --v: .3 }
     .memory .open, .memory .here, .memory .weight { color: var(--c) }
     .memory .open, .memory .here, .board button:not(.cell) { background: none; box-shadow: inset 0 0 0 1px var(--d-surface) }
@@ -433,7 +433,7 @@ class MemoryController extends Explorable {
     .memory .wanted { outline: 3px solid var(--d-ink) }
     .memory .weight:not(.here) { background: var(--d-surface) }
     .board { grid-template-columns: repeat(3, minmax(0, 1fr)); padding: 6px; border-radius: 9px; box-shadow: inset 0 0 0 2px var(--d-line) }
-    .board button { flex-direction: column; min-height: 50px; font-size: 12px; line-height: 1.35; --v: .7 }
+    .board button { flex-direction: column; min-height: 46px; font-size: 12px; line-height: 1.35; --v: .7 }
     b { font-size: 15px } .board span { white-space: pre }
     .hands button { margin: 4px 8px 0 0 }
     .below { display: grid; grid-template-columns: minmax(0, 1fr) 208px 208px; gap: 16px }

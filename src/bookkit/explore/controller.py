@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 import torch
 
@@ -163,6 +164,18 @@ ORDERS = {
 }
 
 
+@cache
+def machines(name: str, slots: int) -> list[dict]:
+    """Moves and bytes of the machines with which a level is compared."""
+    found = []
+    for how in ORDERS[name].values():
+        chip, moves = Chip(name, slots), order(name, slots, *how)
+        for move in moves:
+            chip.move(move)
+        found.append({"moves": moves, "chip": {"moved": chip.moved}})
+    return found
+
+
 class MemoryController(Explorable):
     """The reader brings tiles of Q, K and V from slow memory into a chip of few slots.
 
@@ -189,19 +202,13 @@ class MemoryController(Explorable):
             chip.move(letters[n : n + 2])
         work = 4 * (1 if name == ONE else LONG) * LONG * D * len(chip.done)
         intensity = work / chip.moved if chip.moved else 0.0
-        found = []
-        for how in ORDERS[name].values():
-            machine, moves = Chip(name, slots), order(name, slots, *how)
-            for move in moves:
-                machine.move(move)
-            found.append({"moves": moves, "chip": {"moved": machine.moved}})
         return {
             "chip": {"slots": chip.slots, "moved": chip.moved},
             "saved": sorted(chip.saved),
             "done": sorted(i * N + j for i, j in chip.done),
             "intensity": intensity,
             "speed": reached(intensity) / 1e12,
-            "orders": found,
+            "orders": machines(name, slots),
             "kept": kept(name, chip.done),
         }
 
@@ -215,8 +222,8 @@ class MemoryController(Explorable):
                     moves = "".join(order(name, slots, *how))
                     yield {"level": name, "slots": slots, "moves": moves}
         pick = random.Random(0)
-        for n in range(45):
-            letters = [pick.choice("qqkkvvQKVysYS") + str(pick.randrange(4)) for _ in range(60)]
+        for n in range(18):
+            letters = [pick.choice("qqkkvvQKVysYS") + str(pick.randrange(4)) for _ in range(40)]
             name, slots = list(ROWS)[n % 3], SLOTS[n // 3 % 3]
             yield {"level": name, "slots": slots, "moves": "".join(letters)}
 
