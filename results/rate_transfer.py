@@ -62,7 +62,7 @@ WAYS = {  # the start and the scores of μP, its rates
     "its rates alone": (False, True),
     "its start and scores alone": (True, False),
 }
-STEPS, WARMUP, T, B, EARLY = 128, 13, 32, 8, 10
+STEPS, T, B, EARLY = 128, 32, 8, 10
 
 
 def grids() -> dict[str, tuple[float, ...]]:
@@ -105,12 +105,14 @@ def loss(model: LanguageModel, batch: tuple[Tensor, Tensor]) -> Tensor:
     return token_loss(model(batch[0]), batch[1])
 
 
-def trained(way: str, width: int, rate: float, seed: int, steps: int = STEPS) -> LanguageModel:
-    """A model after some steps of the whole run."""
+def trained(
+    way: str, width: int, rate: float, seed: int, steps: int = STEPS, whole: int = STEPS
+) -> LanguageModel:
+    """A model after some steps of a whole run."""
     model = fresh(way, width, seed)
     kinds = groups(model, rate, growth=width / BASE if WAYS[way][1] else 1.0)
     optimizer = Adam(kinds, rate, betas=(0.9, 0.95), fused=True)
-    sampler, plan = text.windows(words()[0], T, B), cosine(STEPS, WARMUP)
+    sampler, plan = text.windows(words()[0], T, B), cosine(whole, round(whole / 10))
     train(
         model, sampler, loss, steps=steps, optimizer=optimizer, schedule=plan, clip=None,
         seed=seed, progress=False,
@@ -118,9 +120,9 @@ def trained(way: str, width: int, rate: float, seed: int, steps: int = STEPS) ->
     return model
 
 
-def measured(way: str, width: int, rate: float, seed: int, half: int) -> float:
+def measured(way: str, width: int, rate: float, seed: int, half: int, steps: int = STEPS) -> float:
     """The held-out loss of a whole run."""
-    model = trained(way, width, rate, seed)
+    model = trained(way, width, rate, seed, steps, steps)
     x, y = words()[1][half]
     with torch.no_grad():
         return round(loss(model, (x, y)).item(), 4)
