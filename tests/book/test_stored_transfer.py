@@ -47,9 +47,20 @@ def test_of_mups_parts_its_rates_help_and_are_ahead_of_all_others():
     assert RUN["compared"]["its start and scores alone minus μP"]["low"] > 0.3
 
 
-def test_coordinate_check_three_times_as_far_at_width_256_and_in_mup_no_farther():
-    moved = {
-        key: fmean(run["logits"] for run in runs) for key, runs in RUN["coordinate check"].items()
-    }
-    assert round(moved["standard, 256"] / moved["standard, 32"]) == 3
-    assert moved["μP, 256"] < moved["μP, 32"] == moved["standard, 32"]
+def moved(what):
+    """The mean of five seeds, for each way and width."""
+    check = RUN["coordinate check"]
+    return {key: fmean(run[what] for run in runs) for key, runs in check.items()}
+
+
+def test_coordinate_check_logits_three_times_as_far_at_width_256_and_in_mup_no_farther():
+    logits = moved("logits")
+    assert round(logits["standard, 256"] / logits["standard, 32"]) == 3
+    assert logits["μP, 256"] < logits["μP, 32"] == logits["standard, 32"]
+
+
+def test_coordinate_check_the_stream_moves_more_than_five_times_as_far_and_in_mup_as_far():
+    stream = moved("stream")
+    assert 5 < stream["standard, 256"] / stream["standard, 32"] < 6
+    widths = [stream[f"μP, {C}"] for C in (32, 64, 128, 256)]
+    assert max(widths) < 1.15 * min(widths)
