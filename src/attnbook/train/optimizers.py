@@ -186,7 +186,8 @@ def groups(
 
     `growth` is how many times wider the model is than the one for which `lr` was found: matrices'
     and head's rates are divided by it, as in μP (Yang et al. 2021, table 3). That is its part of
-    the rates only: `attnbook.train.mup.maximal_update` has the start and the scores.
+    the rates only: `attnbook.train.mup.maximal_update` has the start and the scores. AdamW's decay
+    is times the rate, so it shrinks with it; the authors' package multiplies it by the growth.
     """
     if not growth > 0:
         raise ValueError(f"growth is {growth}; how many times wider is a number above 0")
