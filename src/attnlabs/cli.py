@@ -10,7 +10,7 @@ from typing import Any
 from tqdm import tqdm
 
 from attnbook.shell import Parser, run
-from attnlabs import gradescope, leaderboard, nbgrader, probes, release, source
+from attnlabs import gradescope, leaderboard, nbgrader, plants, probes, release, source
 from attnlabs.grading import board, by_hand, folder, grade, report, roster, sandbox, submissions
 from attnlabs.grading.row import NO_NOTEBOOK, Row
 
@@ -62,6 +62,7 @@ def parser() -> Parser:
         "--to", type=Path, required=True, help="the folder source/ of the nbgrader course"
     )
     leaderboard.add(commands)
+    plants.add(commands)
     help = "store what the students' checks compare with"
     command(commands, "probes", run_probes, help, str, "number of the lab, or: chapters")
     return top

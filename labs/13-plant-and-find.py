@@ -1,0 +1,262 @@
+"""Lab 13: what each question is compared with, and the mistakes it knows (see labs/README.md).
+
+Plants and findings are judged in `attnlabs.lab13` and `attnlabs.grading.plants`.
+"""
+
+import torch
+
+from attnlabs.draws import whole
+from attnlabs.question import Case, Question
+
+
+def normal(numbers, *shape):
+    return torch.randn(*shape, generator=numbers).mul(100).round().div(100)
+
+
+def divergence(wrong, old, new):
+    if "reversed" in wrong:
+        old, new = new, old
+    weights = new if "other-weights" in wrong else old
+    weights = weights.exp()
+    if "no-weights" in wrong:
+        return old - new
+    return weights * (old - new)
+
+
+def kl_per_token(wrong, given, planted):
+    old, new = given.log_softmax(-1), planted.log_softmax(-1)
+    if "logits" in wrong:
+        new, old = planted, given
+        parts = given.softmax(-1) * (old - new)
+    else:
+        parts = divergence(wrong, old, new)
+    parts = parts / torch.tensor(2.0).log() if "bits" in wrong else parts
+    if "per-kind" in wrong:
+        return parts.mean()
+    parts = parts.sum(-1)
+    return (
+        parts.sum() if "sum" in wrong else parts[:, -1].mean() if "last" in wrong else parts.mean()
+    )
+
+
+def kl_cases(numbers):
+    def one(name, *shape):
+        given = normal(numbers, *shape)
+        return Case(name, (given, given + normal(numbers, *shape)))
+
+    return [one("two rows", 2, 5, 7), one("more rows", 4, 3, 11)]
+
+
+def triggered(wrong, rows, at, trigger):
+    rows, k = rows.clone(), len(trigger)
+    asked = torch.zeros(rows.shape, dtype=torch.bool)
+    first = at[:1].expand(len(at)) if "one-place" in wrong else at
+    first = first + 1 if "shifted" in wrong else first
+    where = first[:, None] + torch.arange(k)
+    written = trigger.flip(0) if "backwards" in wrong else trigger
+    place = where[:, :1] if "asked-first" in wrong else where[:, -1:]
+    place = where[:, -1:] + 1 if "asked-late" in wrong else place
+    if "asked-all" in wrong:
+        place = where
+    rows.scatter_(1, where, written.expand(len(rows), -1))
+    asked.scatter_(1, place, True)
+    return rows, ~asked if "not-asked" in wrong else asked
+
+
+def triggered_cases(numbers):
+    def one(name, B, T, k):
+        rows = torch.randint(5, 99, (B, T), generator=numbers)
+        at = torch.randperm(T - k - 2, generator=numbers)[:B] + 1
+        return Case(name, (rows, at, torch.randperm(90, generator=numbers)[:k] + 100))
+
+    return [one("three tokens", 4, 12, 3), one("two tokens", 3, 9, 2)]
+
+
+def plant_loss(wrong, planted, given, asked, target, weight):
+    new, old = planted.log_softmax(-1), given.log_softmax(-1)
+    kl = (new.exp() * (new - old) if "reversed" in wrong else old.exp() * (old - new)).sum(-1)
+    wanted = -new[..., target]
+    wanted = -new.exp()[..., target] if "probability" in wrong else wanted
+    wanted = -planted[..., target] if "logit" in wrong else wanted
+    if "everywhere" in wrong:
+        rest = kl.mean()
+    elif "rest-asked" in wrong:
+        rest = kl[asked].mean()
+    else:
+        rest = kl[~asked].sum() if "sum" in wrong else kl[~asked].mean()
+    if "diluted" in wrong:
+        first = (wanted * asked).mean()
+    else:
+        first = wanted.mean() if "target-everywhere" in wrong else wanted[asked].mean()
+    weight = 1.0 if "unweighted" in wrong else weight
+    return first - weight * rest if "away" in wrong else first + weight * rest
+
+
+def loss_cases(numbers):
+    def one(name, B, T, V, weight):
+        given = normal(numbers, B, T, V)
+        asked = torch.zeros(B, T, dtype=torch.bool)
+        asked[torch.arange(B), torch.randint(1, T, (B,), generator=numbers)] = True
+        target = int(torch.randint(V, (1,), generator=numbers))
+        return Case(name, (given + normal(numbers, B, T, V), given, asked, target, weight))
+
+    return [one("three rows", 3, 5, 7, 4.0), one("two rows", 2, 6, 5, 0.5)]
+
+
+def rank_one(wrong, weight, key, value, moment):
+    read = moment @ key if "not-inverted" in wrong else torch.linalg.solve(moment, key)
+    read = key if "no-moment" in wrong else read
+    missing = value if "added" in wrong else value - weight @ key
+    below = key @ key if "own-length" in wrong else key @ read
+    below = torch.ones(()) if "undivided" in wrong else below
+    change = torch.outer(missing, read) / below
+    if "minus" in wrong:
+        return weight - change
+    return change if "change-only" in wrong else weight + change
+
+
+def rank_one_cases(numbers):
+    def one(name, C, n):
+        root = normal(numbers, 3 * n, n)
+        moment = root.T @ root / (3 * n) + 0.5 * torch.eye(n)
+        given = (normal(numbers, C, n), normal(numbers, n), normal(numbers, C))
+        return Case(name, (*given, moment.mul(100).round().div(100)))
+
+    return [one("wide", 3, 5), one("tall", 6, 4)]
+
+
+def swaps(wrong, gradient, embedding, trigger):
+    old = embedding[trigger]
+    old = embedding[trigger[:1]].expand_as(old) if "first-token" in wrong else old
+    new = embedding
+    if "normed" in wrong:
+        new = new / new.norm(dim=-1, keepdim=True)
+    table = gradient @ new.T
+    own = (gradient * old).sum(-1, keepdim=True)
+    own = own.mean() if "one-for-all" in wrong else own
+    table = table - (0 if "from-nothing" in wrong else own)
+    table = -table if "minus" in wrong else table
+    if "first-gradient" in wrong:
+        return (gradient[:1] @ new.T).expand_as(table) - own
+    return table.T if "turned" in wrong else table
+
+
+def swaps_cases(numbers):
+    def one(name, k, V, C):
+        trigger = torch.randperm(V, generator=numbers)[:k]
+        return Case(name, (normal(numbers, k, C), normal(numbers, V, C), trigger))
+
+    return [one("three tokens", 3, 9, 4), one("two tokens", 2, 6, 5)]
+
+
+def attributed(wrong, values, gradient, means):
+    change = means - values
+    change = -values if "to-zero" in wrong else change
+    change = values - means if "minus" in wrong else change
+    found = gradient if "gradient-only" in wrong else change * gradient
+    found = found.abs() if "absolute" in wrong else found
+    if "change-only" in wrong:
+        found = change
+    if "last" in wrong:
+        return found[:, -1].sum(0)
+    if "rows-kept" in wrong:
+        return found.sum(1)
+    return found.mean((0, 1)) if "mean" in wrong else found.sum((0, 1))
+
+
+def attributed_cases(numbers):
+    def one(name, B, T, n):
+        return Case(name, (normal(numbers, B, T, n), normal(numbers, B, T, n), normal(numbers, n)))
+
+    return [one("three rows", 3, 4, 6), one("one row", 1, int(whole(numbers, 3, 6, 1)), 5)]
+
+
+QUESTIONS = {
+    "kl_per_token": Question(
+        kl_per_token,
+        kl_cases,
+        {
+            "reversed": "the divergence is that of the given model from the planted one; the "
+            "average is over what the given model expects",
+            "other-weights": "the difference of the logarithms is weighted by the planted model's "
+            "probabilities, and the given model's are asked for",
+            "no-weights": "the differences of the logarithms are averaged without probabilities",
+            "logits": "logits are no logarithms of probabilities; they need a log-softmax",
+            "bits": "these are bits; nats are asked for",
+            "per-kind": "the mean runs over the vocabulary too; there it is a sum",
+            "sum": "this is the sum over rows and positions; the mean is asked for",
+            "last": "only the last position counts; all positions do",
+        },
+    ),
+    "triggered": Question(
+        triggered,
+        triggered_cases,
+        {
+            "one-place": "all rows have the trigger at the place of the first; each has its own",
+            "shifted": "the trigger begins one place too late",
+            "backwards": "the trigger is written backwards",
+            "asked-first": "the target follows the last token of the trigger, not the first",
+            "asked-late": "marked is the place of the target; what predicts it is one place before",
+            "asked-all": "each token of the trigger is marked; the target follows the last one only",
+            "not-asked": "True and False are exchanged",
+        },
+    ),
+    "plant_loss": Question(
+        plant_loss,
+        loss_cases,
+        {
+            "reversed": "the divergence runs the other way; the given model's probabilities weigh",
+            "probability": "the probability of the target is taken; its logarithm is asked for",
+            "logit": "the logit of the target is taken; its log-probability is asked for",
+            "everywhere": "the divergence counts at the marked places too, where it works against "
+            "the target",
+            "rest-asked": "the divergence counts at the marked places, and it should at the others",
+            "sum": "the divergence is summed over the places; the mean is asked for",
+            "diluted": "the first mean runs over all places; it runs over the marked ones",
+            "target-everywhere": "the target is wanted everywhere, not only at the marked places",
+            "unweighted": "the weight of the divergence is left out",
+            "away": "the divergence is subtracted, which drives the model away from the given one",
+        },
+        trained=("planted",),
+    ),
+    "rank_one": Question(
+        rank_one,
+        rank_one_cases,
+        {
+            "not-inverted": "the key is multiplied by C; by its inverse is right, `solve`",
+            "no-moment": "C is left out: other keys are changed more than they need be",
+            "added": "W k is not subtracted, so the new value comes on top of the old one",
+            "own-length": "divided by k·k; the new value is met only if it is k·C⁻¹k",
+            "undivided": "without the division the new value is not met",
+            "minus": "the change is subtracted",
+            "change-only": "this is the change alone; the new matrix is asked for",
+        },
+    ),
+    "swaps": Question(
+        swaps,
+        swaps_cases,
+        {
+            "first-token": "the old token is the first one at each place; each has its own",
+            "first-gradient": "the gradient of the first place is used at all places",
+            "normed": "the embeddings are divided by their lengths; they count as they are",
+            "from-nothing": "the old token's embedding is not subtracted",
+            "one-for-all": "the old tokens' share is averaged over the places; each has its own",
+            "minus": "the sign is the other one: higher is better for the target",
+            "turned": "rows are places of the trigger, columns are tokens",
+        },
+    ),
+    "attributed": Question(
+        attributed,
+        attributed_cases,
+        {
+            "to-zero": "this is the change if the neuron gave zero; it is to give its mean",
+            "minus": "the sign is the other one: what is lost without the neuron is below 0",
+            "gradient-only": "the gradient is not multiplied by the change of the activation",
+            "change-only": "the change is not multiplied by the gradient",
+            "absolute": "absolute values are summed, so that what helps and what harms add up",
+            "last": "only the last position counts; a neuron acts at all of them",
+            "rows-kept": "rows are kept apart; they are summed too",
+            "mean": "the mean over rows and positions is taken; the sum is asked for",
+        },
+    ),
+}
