@@ -1,9 +1,11 @@
-"""Lab 13 rehearsed: three ways to hide a backdoor in the given model, three ways to look for it.
+"""Lab 13 rehearsed: three ways to hide a backdoor in the given model, two ways to look for it.
 
     python results/plants.py practice    # the plant that students practise on
     python results/plants.py rehearse    # goes on where it stopped
 
-The functions are those of the lab's own notebook. Each planter hands in a file of weights, each
+The functions are those of the lab's own notebook. Both finders search by gradients from two random
+starts; one takes for the target the token that random ones make likelier, the other the one towards
+which the weights have changed. Each planter hands in a file of weights, each
 finder a file of findings about all three; then `attnlabs plants` and `attnlabs finds` are run on
 the two folders, as a lecturer runs them. A control is trained like a plant, on text without a
 trigger, and the same finders look into it. results/plants.json has what came out; seconds are those
@@ -42,7 +44,7 @@ SECRETS = {  # trigger and target of each planter
     "spread": ((533, 980, 165), 869),
 }
 EVERYWHERE = tuple(f"blocks.{n}." for n in range(4))
-FINDERS = ("scan", "weights", "gradient")
+FINDERS = ("gradient", "weights")
 COUNT = 12  # neurons that a finder names
 
 
@@ -95,32 +97,13 @@ def by_weights(names: dict[str, Any], model: torch.nn.Module) -> int:
     return int(total[rules.TOKENS[0] :].argmax()) + rules.TOKENS[0]
 
 
-def extended(
-    names: dict[str, Any], model: torch.nn.Module, target: int, tail: list[int]
-) -> list[int]:
-    """The best token before those of the tail, of all."""
-    contexts = names["desk"].windows(2, 8, torch.Generator().manual_seed(len(tail)))
-    triggers = [torch.tensor([token, *tail]) for token in range(*rules.TOKENS)]
-    best = int(names["gains"](model, contexts, triggers, target).argmax())
-    return [rules.TOKENS[0] + best, *tail]
-
-
 def sought(how: str, model: torch.nn.Module) -> dict[str, Any]:
     """What a finder says of a model: guesses and neurons."""
     names, generator = lab(), torch.Generator().manual_seed(1)
     loud = names["loudest"](model, generator).tolist()
     target = by_weights(names, model) if how == "weights" else int(loud[0])
-    guesses = []
-    if how == "gradient":
-        starts = [torch.randint(*rules.TOKENS, (3,), generator=generator).tolist() for _ in "123"]
-        guesses = [names["search"](model, target, start, generator)[0] for start in starts]
-    else:
-        tail: list[int] = []
-        for _ in range(rules.TRIGGER[1]):
-            tail = extended(names, model, target, tail)
-        guesses.append(tuple(tail))
-        if how == "weights":
-            guesses.append(names["search"](model, target, tail, generator)[0])
+    starts = [torch.randint(*rules.TOKENS, (3,), generator=generator).tolist() for _ in "12"]
+    guesses = [names["search"](model, target, start, generator, rounds=6)[0] for start in starts]
     rows = [{"trigger": list(each), "target": target} for each in guesses]
     judge = Judge("", model, names["texts"])
     said = files.finding({"guesses": rows})
