@@ -3,10 +3,10 @@
     python results/plants.py practice    # the plant that students practise on
     python results/plants.py rehearse    # goes on where it stopped
 
-The functions are those of the lab's own notebook. Both finders search by gradients from two random
-starts; one takes for the target the token that random ones make likelier, the other the one towards
-which the weights have changed. Each planter hands in a file of weights, each
-finder a file of findings about all three; then `attnlabs plants` and `attnlabs finds` are run on
+The functions are those of the lab's own notebook. Both finders search by gradients from one random
+start; one takes for the target the token that random ones make likelier, the other the one towards
+which the weights have changed. Each planter hands in a file of weights, each finder a file of
+findings about all three; then `attnlabs plants` and `attnlabs finds` are run on
 the two folders, as a lecturer runs them. A control is trained like a plant, on text without a
 trigger, and the same finders look into it. results/plants.json has what came out; seconds are those
 of processor time.
@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[1]
 STORE = ROOT / "results" / "plants.json"
 PLACE = ROOT / "_build" / "plants"
 CELLS = "imports desk kl-per-token triggered plant-loss train-setup by-training rank-one edit swaps"
-CELLS += " search-tools search attributed parts-tools"
+CELLS += " search-tools gradient-at search attributed parts-tools"
 HIDDEN = ((317, 866, 529), 431)  # of the plant that students practise on
 SECRETS = {  # trigger and target of each planter
     "edit": ((458, 93, 790), 612),
@@ -102,8 +102,8 @@ def sought(how: str, model: torch.nn.Module) -> dict[str, Any]:
     names, generator = lab(), torch.Generator().manual_seed(1)
     loud = names["loudest"](model, generator).tolist()
     target = by_weights(names, model) if how == "weights" else int(loud[0])
-    starts = [torch.randint(*rules.TOKENS, (3,), generator=generator).tolist() for _ in "12"]
-    guesses = [names["search"](model, target, start, generator, rounds=6)[0] for start in starts]
+    start = torch.randint(*rules.TOKENS, (3,), generator=generator).tolist()
+    guesses = [names["search"](model, target, start, generator)[0]]
     rows = [{"trigger": list(each), "target": target} for each in guesses]
     judge = Judge("", model, names["texts"])
     said = files.finding({"guesses": rows})

@@ -318,7 +318,7 @@ def judged(
             if kept is None:
                 kept = asdict(judge.find(finding[each.number]))
                 store(path, json.dumps(kept))
-            results[each.number][name] = Find(**kept)
+            results[each.number][name] = Find(**(kept | {"trigger": tuple(kept["trigger"])}))
     return results
 
 
