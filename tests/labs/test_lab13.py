@@ -394,9 +394,8 @@ def test_points_are_added_up_for_both_sides(contest, practice):
     assert float(table["eve"]["finding"]) == pytest.approx(third, abs=0.01)
     assert float(table["ada"]["hidden"]) == pytest.approx(3 - third, abs=0.01)
     assert table["ada"]["finding"] == "0.00" and table["ada"]["found by"] == "1"
-    assert (
-        table["bob"]["points"] == "7.00" and "findings: this is no file" in table["bob"]["reason"]
-    )
+    assert float(table["bob"]["points"]) == pytest.approx(7, abs=0.2)
+    assert "findings: this is no file" in table["bob"]["reason"]
     assert "plant: this is no complete" in table["eve"]["reason"]
     assert "no plant of this team" in table["mia"]["look"]
     (pair,) = rows(contest / "finds/pairs.csv")
@@ -453,3 +452,20 @@ def test_the_desk_writes_what_grading_reads(tmp_path, practice, model, capsys):
     assert said == Finding((Guess(secret.trigger, secret.target),), (), ((2, 3),))
     with pytest.raises(ValueError, match="a trigger has"):
         bench.save(model, (9,), 60, path)
+
+
+def test_what_the_guide_says_of_the_rehearsal_is_what_came_out(root):
+    guide = (root / "book/teaching.md").read_text(encoding="utf-8")
+    stored = json.loads((root / "results/plants.json").read_text(encoding="utf-8"))
+    found = {(row["planter"], row["team"]): float(row["share"]) for row in stored["pairs"]}
+    assert len(found) == 6 and all(
+        (share == 0) == (who[0] == "edit") for who, share in found.items()
+    )
+    secrets = {row["team"]: row["trigger"] for row in stored["plants"] if not row["reason"]}
+    assert len(secrets) == 3
+    assert all(row["trigger"] != secrets[row["planter"]] for row in stored["pairs"])
+    assert set(stored["control"].values()) == {0.0}
+    each = stored["seconds"]["attnlabs plants"] / 3, stored["seconds"]["attnlabs finds"] / 6
+    said = f"{each[0]:.1f} seconds of processor time for each plant and {each[1]:.1f} for each find"
+    minutes = (20 * each[0] + 20 * 19 * each[1]) / 60
+    assert said in guide and f"takes {minutes:.0f} minutes of one core" in guide
