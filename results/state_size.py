@@ -138,7 +138,7 @@ def main() -> None:
         rates[memory] = {"rate": rate, "tried": {f"{r:g}": right for r, right in tried.items()}}
         ends[memory] = {
             name(shape): STUDY.report(
-                lambda seed, m=memory, s=shape, r=rate: run(m, s, r, seed)[-1]
+                lambda seed, m=memory, s=shape, r=rate: run(m, s, r, seed)[-1]  # type: ignore[misc]
             )
             for shape in SHAPES
         }
