@@ -4,7 +4,7 @@ from statistics import fmean
 
 from bookkit.results.stored_run import stored_run
 
-RUN = stored_run("rate_transfer")
+RUN, LONGER = stored_run("rate_transfer"), stored_run("rate_transfer_longer")
 
 
 def best(way, width):
@@ -45,6 +45,22 @@ def test_of_mups_parts_its_rates_help_and_are_ahead_of_all_others():
     for losses in [*others, RUN["best"]["standard"]]:
         assert all(a < b for a, b in zip(rates, losses, strict=True))
     assert RUN["compared"]["its start and scores alone minus μP"]["low"] > 0.3
+
+
+def test_at_width_32_half_the_best_rate_is_as_good():
+    near = [fmean(RUN["table"]["standard"]["32"]["losses"][rate]) for rate in ("0.008", "0.016")]
+    assert abs(near[0] - near[1]) < 0.01
+
+
+def test_after_six_times_the_steps_mup_is_behind_still_and_the_best_rate_half_as_large():
+    means = {float(rate): fmean(losses) for rate, losses in LONGER["table"].items()}
+    assert min(means, key=means.get) == LONGER["rate"] == best("standard", 32) / 2
+    assert min(means) < LONGER["rate"] < max(means)
+    behind = LONGER["compared"]["μP minus rate / growth"]
+    assert [round(behind[part], 2) for part in ("mean", "low", "high")] == [0.04, 0.02, 0.07]
+    assert LONGER["compared"]["its rates alone minus μP"]["high"] < 0
+    left = LONGER["compared"]["its rates alone minus rate / growth"]
+    assert left["low"] < left["mean"] < 0 < left["high"]
 
 
 def moved(what):
