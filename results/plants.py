@@ -162,8 +162,8 @@ def rehearse() -> None:
     before = json.loads(STORE.read_text("utf-8"))["seconds"] if STORE.exists() else {}
     whose = {row["plant"]: row["team"] for row in rows(out)}
     pairs = [row | {"planter": whose[row["plant"]]} for row in rows(PLACE / "finds" / "pairs.csv")]
-    kept = {"plants": rows(out), "points": rows(finds), "pairs": pairs, "control": controls}
-    kept["seconds"] = {**before, **seconds}
+    kept: dict[str, Any] = {"plants": rows(out), "points": rows(finds), "pairs": pairs}
+    kept |= {"control": controls, "seconds": {**before, **seconds}}
     write(STORE, kept | {"provenance": provenance(device.choose(0))})
 
 
