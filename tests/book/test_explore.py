@@ -76,6 +76,15 @@ MAKERS = {
     "scaling": ScalingFit,
 }
 every = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+# What they share stands in shared.js and one style sheet: a few show it, weekly all do.
+FEW = ("by-hand", "clinic", "controller", "heads", "machines", "masks", "memory", "scaling")
+few = pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(make, id=name, marks=[] if name in FEW else [pytest.mark.weekly])
+        for name, make in MAKERS.items()
+    ],
+)
 PAGE = """<!doctype html><html lang="en" data-theme="light"><title>explorable</title>
 <meta name="viewport" content="width=device-width">
 <style>html[data-theme=dark] body {{ background: #121212; color: #CED6DD }}
@@ -172,7 +181,7 @@ def test_it_starts_with_the_numbers_and_the_sentence_of_the_still_picture(blank,
     assert thing.question.endswith("?")
 
 
-@every
+@few
 def test_without_scripts_and_in_print_the_still_picture_is_seen(blank, make):
     thing = make()
     with Visit(blank, thing, java_script_enabled=False) as visit:
@@ -265,7 +274,7 @@ def drag(visit, node, dx, dy):
     session.detach()
 
 
-@every
+@few
 def test_a_finger_drags_what_can_be_dragged_and_scrolls_the_page_elsewhere(blank, make):
     with Visit(blank, make(), width=390, has_touch=True, is_mobile=True) as visit:
         handles = visit.find("[role=spinbutton], [role=slider]").all()
@@ -284,7 +293,7 @@ def test_a_finger_drags_what_can_be_dragged_and_scrolls_the_page_elsewhere(blank
         assert visit.page.evaluate("scrollY") > 50
 
 
-@every
+@few
 @pytest.mark.parametrize("width", [390, 1000])
 def test_it_fits_with_targets_for_fingers_and_letters_for_eyes(blank, make, width):
     thing = make()
@@ -315,7 +324,7 @@ def test_it_fits_with_targets_for_fingers_and_letters_for_eyes(blank, make, widt
                 assert min(across, down) >= thing.target - 0.01, node
 
 
-@every
+@few
 def test_the_letters_in_it_do_not_cover_each_other(blank, make):
     """Leaves with text, measured by their letters; buttons and cells hold what is in them."""
     boxes = """const found = [], walk = (node) => {
@@ -347,7 +356,7 @@ def test_the_letters_in_it_do_not_cover_each_other(blank, make):
                         assert across <= 1 or down <= 4, (width, patch, words, other)
 
 
-@every
+@few
 def test_drawing_it_again_is_little_work(blank, make):
     """What is there is changed in place; at most some hundred nodes are new."""
     with Visit(blank, make()) as visit:
@@ -362,7 +371,7 @@ def test_drawing_it_again_is_little_work(blank, make):
     assert made <= 300
 
 
-@every
+@few
 def test_nothing_moves_by_itself(blank, make):
     with Visit(blank, make()) as visit:
         frames = visit.ask(
@@ -376,7 +385,7 @@ def test_nothing_moves_by_itself(blank, make):
     assert frames == [0, 0]
 
 
-@every
+@few
 def test_both_themes_are_read_well_and_switching_draws_nothing_again(blank, make):
     thing = make()
     with Visit(blank, thing) as visit:
@@ -416,7 +425,7 @@ def test_where_the_page_says_nothing_the_system_decides(blank):
             assert visit.find(".say").evaluate("node => getComputedStyle(node).color") == ink
 
 
-@every
+@few
 def test_two_copies_do_not_know_of_each_other(blank, make):
     thing = make()
     patch = next(p for p in thing.cases() if {**thing.start(), **p} != thing.start())
