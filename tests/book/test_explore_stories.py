@@ -824,6 +824,26 @@ class TestMemoryController:
         assert len(now["done"]) == 16 and now["chip"]["moved"] == 34 * SLOT
         assert all(machine["chip"]["moved"] >= 40 * SLOT for machine in now["orders"])
 
+    def test_five_slots_share_keys_and_values_where_small_queries_and_answers_travel(self):
+        moves = []
+        for j in range(N):
+            moves += [f"k{j}", f"v{j}"]
+            for i in range(ROWS[ONE]):
+                moves += [*[f"y{i}"] * (j > 0), f"q{i}", f"Y{i}", f"Q{i}"]
+            moves += [f"K{j}", f"V{j}"]
+        shared = self.played(ONE, 5, moves)
+        alone = shared["orders"][0]["chip"]["moved"]
+        assert [machine["chip"]["moved"] for machine in shared["orders"]] == [alone, alone]
+        assert len(shared["done"]) == 8 and shared["chip"]["moved"] < 0.51 * alone
+        assert shared["intensity"] < 2
+
+    def test_the_peak_ends_where_the_bandwidth_of_an_h100_ends(self):
+        """Above so many bytes the same work waits for memory, as is said at the end of a run."""
+        for name, most in (("all pairs", 7.3e6), ("causal", 4.5e6)):
+            now = self.played(name, 12, order(name, 12, True))
+            work = now["intensity"] * now["chip"]["moved"]
+            assert work * roofline.BANDWIDTH / roofline.PEAK == pytest.approx(most, abs=5e4)
+
     def test_an_unfinished_answer_goes_out_and_must_come_back(self):
         begun = self.played("all pairs", 5, ["q0", "k0", "v0", "Y0", "K0", "V0", "k1", "v1"])
         assert begun["saved"] == ["y0"] and begun["done"] == [0]

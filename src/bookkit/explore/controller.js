@@ -4,26 +4,33 @@ const SLOT = 2 * LONG * D;
 const ONE = "two requests";
 const ROWS = { "all pairs": N, causal: N, [ONE]: 2 };
 const LOOKS = { q: "query", k: "key", v: "value", y: "output", s: "weight" };
-const WHERE = { here: "on the chip", away: "unfinished, in slow memory", open: "not begun", ready: "in slow memory", spent: "used up" };
+const WHERE = { here: "on the chip", away: "written out", open: "not begun", asked: "computable", ready: "in slow memory", spent: "used up" };
 const range = (n) => Array.from({ length: n }, (_, i) => i);
-const called = (tile) => tile[0].toUpperCase() + "₀₁₂₃"[tile[1]];
 const pairOf = (tile) => [parseInt(tile[1], 16) >> 2, parseInt(tile[1], 16) % N];
+// Q₀; scores by their pair, Q₀K₁.
+const called = (tile) => (tile[0] === "s" ? pairOf(tile).map((n, side) => called("qk"[side] + n)).join("") : tile[0].toUpperCase() + "₀₁₂₃"[tile[1]]);
 const total = (row) => row.reduce((all, x) => all + x, 0);
-const mega = (bytes) => `${say(bytes / 1e6, 1)} MB`;
+const mega = (bytes, digits = 1) => `${say(bytes / 1e6, digits)} MB`;
 const whole = (x) => (x < 100 ? num(x, 1) : Math.round(x).toLocaleString("en-US"));
 // With the table: queries, keys, values, answers; scores and weights are written and read.
 const FULL = SLOT * (4 * N + 4 * B * N * N);
 
 class Chip {
   constructor(name, slots) {
-    Object.assign(this, { name, slots: Array(slots).fill(""), moved: 0, course: [[0, 0]] });
+    Object.assign(this, { name, slots: Array(slots).fill(""), moved: 0, paid: [], course: [[0, 0]] });
     this.pairs = range(ROWS[name] * N).map((n) => [n >> 2, n % N]).filter(([i, j]) => name !== "causal" || j <= i);
-    [this.saved, this.started, this.done] = [new Set(), new Set(), new Set()];
+    [this.saved, this.done] = [new Set(), new Set()];
   }
 
   size(tile) {
     if (/[qy]/.test(tile) && this.name === ONE) return 2 * D;
     return SLOT * (tile[0] === "s" ? B : 1);
+  }
+
+  pay(tile, how) {
+    const name = tile[0] === "s" ? `Scores ${called(tile)}, four tiles,` : called(tile);
+    this.moved += this.size(tile);
+    this.paid.push(name + (how || (this.paid.includes(name) ? " again" : "")));
   }
 
   // Operations for each byte.
@@ -42,7 +49,7 @@ class Chip {
   // Pairs that still need this tile.
   left(tile) {
     const side = /[qy]/.test(tile) ? 0 : 1;
-    return this.open().filter((pair) => pair[side] === Number(tile[1])).length;
+    return this.open().filter((pair) => pair[side] === +tile[1]).length;
   }
 
   spent(tile) {
@@ -76,7 +83,7 @@ class Chip {
   takeOut(tile) {
     if (!this.has(tile)) return false;
     if (/[ys]/.test(tile) && !this.saved.has(tile)) {
-      this.moved += this.size(tile);
+      this.pay(tile, " written out");
       this.saved.add(tile);
     }
     this.drop(tile);
@@ -86,13 +93,11 @@ class Chip {
   bring(tile) {
     const [kind, n, there] = [tile[0], parseInt(tile[1], 16), this.saved.has(tile)];
     const scores = kind === "s";
-    let known = kind === "y" ? there : n < (kind === "q" ? ROWS[this.name] : N);
-    if (scores)
-      known = this.name !== ONE && this.open().some(([i, j]) => i * N + j === n) &&
-        (there || (this.has(`q${n >> 2}`) && this.has(`k${n % N}`)));
+    const known = scores ? this.name !== ONE && this.open().some(([i, j]) => i * N + j === n) && (there || (this.has(`q${n >> 2}`) && this.has(`k${n % N}`)))
+      : kind === "y" ? there : n < (kind === "q" ? ROWS[this.name] : N);
     const count = scores ? B : 1;
     if (!known || this.has(tile) || this.room() < count) return false;
-    if (there || !scores) this.moved += this.size(tile);
+    if (there || !scores) this.pay(tile, there && " read back");
     if (!scores) this.saved.delete(tile);
     range(count).forEach(() => this.place(tile));
     return true;
@@ -104,7 +109,7 @@ class Chip {
     const waiting = this.has(scores);
     const fresh = !this.has(answer);
     const needs = waiting ? [`v${j}`] : [`q${i}`, `k${j}`, `v${j}`];
-    const away = fresh && this.started.has(answer);
+    const away = fresh && this.saved.has(answer);
     const lacks = fresh - this.room() - (waiting ? B : -1);
     return { scores, answer, fresh, away, lacks, needs, here: needs.every((tile) => this.has(tile)) };
   }
@@ -114,10 +119,9 @@ class Chip {
     if (!here || away || lacks > 0) return false;
     this.drop(scores);
     if (fresh) this.place(answer);
-    this.started.add(answer);
     this.done.add(i * N + j);
     if (!this.left(answer)) {
-      this.moved += this.size(answer);
+      this.pay(answer, " written");
       this.drop(answer);
     }
     return true;
@@ -135,34 +139,31 @@ function order(name, slots, [byRows, most]) {
   return places.filter((n) => n % step === 0).flatMap((first) => {
     const group = places.slice(first, first + step);
     const passing = range(N).filter((n) => chip.pairs.some((p) => group.includes(p[side]) && p[1 - side] === n));
-    const pass = (list) => [...list, ...outs(list)];
-    return [...tiles(stay, group), ...passing.flatMap((n) => pass(tiles(come, [n]))), ...outs(tiles(stay, group))];
+    return [...tiles(stay, group), ...passing.flatMap((n) => [...tiles(come, [n]), ...outs(tiles(come, [n]))]), ...outs(tiles(stay, group))];
   }).filter((move) => chip.move(move));
 }
 
 const FLASH = { "FlashAttention 1": [false, N], "FlashAttention 2": [true, N] };
-const ORDERS = { [ONE]: { "one by one": [true, 1], "both at once": [true, N] } };
+const TOGETHER = { "one by one": [true, 1], "both at once": [true, N] };
 
 class MemoryController extends Explorable {
   static limits = { level: Object.keys(ROWS), slots: [5, 12] };
+  past = [];
+  from = "";
 
-  chip(moves) {
+  chip(moves = this.state.moves) {
     const chip = new Chip(this.state.level, this.state.slots);
-    for (const move of moves) chip.move(move);
+    for (const move of moves.match(/../g) ?? []) chip.move(move);
     return chip;
   }
 
-  get moves() {
-    return this.state.moves.match(/../g) ?? [];
-  }
-
   compute({ level, slots }) {
-    const chip = this.chip(this.moves);
+    const chip = this.chip();
     return {
       chip,
-      orders: Object.entries(ORDERS[level] ?? FLASH).map(([name, how]) => {
+      orders: Object.entries(level === ONE ? TOGETHER : FLASH).map(([name, how]) => {
         const moves = order(level, slots, how);
-        return { name, moves, chip: this.chip(moves) };
+        return { name, moves, chip: this.chip(moves.join("")) };
       }),
       saved: [...chip.saved].sort(),
       done: [...chip.done].sort((a, b) => a - b),
@@ -197,10 +198,10 @@ class MemoryController extends Explorable {
 
   build() {
     const plot = (label) => `<svg viewBox="0 0 210 152" role=img aria-label="${label}"></svg>`;
-    this.picture.innerHTML = `<div class=two><div><p class=head>slow memory</p><div class=memory></div></div>
-      <div><p class=head></p><div class=board></div><div class=hands></div></div></div>
-      <div class=below><table></table>${plot("bytes moved for the pairs done")}${plot("roofline of an H100")}</div>`;
-    const found = this.picture.querySelectorAll(".head, .memory, .board, .hands, .below, table, svg");
+    this.picture.innerHTML = `<div class=two><div><p class=hint>slow memory</p><div class=memory></div></div>
+      <div><p class=hint></p><div class=board></div><div class=hands></div></div></div>
+      <div class=below><table></table>${plot("bytes moved")}${plot("roofline")}</div>`;
+    const found = this.picture.querySelectorAll(".hint, .memory, .board, .hands, .below, table, svg");
     [, this.memory, this.head, this.board, , , this.rows, this.graph, this.roof] = found;
     found[5].before(this.sentence);
     this.cells = range(12).map((n) => html("button", { type: "button", draggable: "true", onclick: () => this.touch(n) }, html("b"), html("span")));
@@ -217,18 +218,26 @@ class MemoryController extends Explorable {
         else if (!this.result.chip.has(tile) && !this.tries(tile)) this.tries(...this.out(this.cells.indexOf(event.target.closest("button"))), tile);
       },
     });
-    this.button("Undo", () => this.put(this.moves.slice(0, -1)), {}, found[4]);
-    this.button("Empty", () => this.put([]), {}, found[4]);
-    const choose = (key, list) => this.choice(key, key, list.map((x) => [x, `${x}`]), (x) => ({ [key]: x, moves: "" }));
+    this.undo = this.button("Undo", () => this.stop(this.past.length && this.go(this.past.pop())), {}, found[4]);
+    this.button("Empty", () => this.set({ moves: "" }), {}, found[4]);
+    this.five = this.button("Try 5 slots", () => this.tiles[1].focus(this.set({ slots: 5, moves: "" })), {}, found[4]);
+    const choose = (key, list) => this.choice(key, key, list.map((x) => [x, x]), (x) => ({ [key]: x, moves: "" }));
     choose("level", Object.keys(ROWS));
     choose("slots", [5, 7, 12]);
     this.machines = range(2).map((n) => this.button("", () => this.machine(n), { class: `g${n}` }));
   }
 
-  put(moves) {
+  // A change stops the machine, and Undo takes it back.
+  set(patch) {
+    const { state } = this;
     this.stop();
-    this.wanted = "";
-    this.set({ moves: moves.join("") });
+    this.go(patch);
+    if (!same(state, this.state)) this.past.push(state);
+  }
+
+  go(patch) {
+    [this.from, this.wanted] = [this.state.moves, ""];
+    super.set(patch);
   }
 
   want(tile) {
@@ -237,9 +246,9 @@ class MemoryController extends Explorable {
   }
 
   tries(...moves) {
-    const chip = this.chip(this.moves);
+    const chip = this.chip();
     const all = moves.every((move) => chip.move(move));
-    if (all) this.put([...this.moves, ...moves]);
+    if (all) this.set({ moves: this.state.moves + moves.join("") });
     return all;
   }
 
@@ -250,12 +259,10 @@ class MemoryController extends Explorable {
 
   // A tile of slow memory is touched: in, out, or it waits for slots.
   pick(tile) {
-    if (this.wanted === tile) this.want("");
-    else if (!this.tries(tile.toUpperCase()) && !this.tries(tile)) {
-      const larger = this.chip(this.moves);
-      larger.slots.push("", "", "", "");
-      this.want(larger.move(tile) ? tile : "");
-    }
+    if (this.tries(tile.toUpperCase()) || this.tries(tile)) return;
+    const larger = this.chip();
+    larger.slots.push("", "", "", "");
+    this.want(this.wanted !== tile && larger.move(tile) ? tile : "");
   }
 
   // A slot is touched: what lies there goes out, for the tile that waits.
@@ -266,35 +273,32 @@ class MemoryController extends Explorable {
     this.want(wanted);
   }
 
-  // The machine's next move; with motion it goes on by itself.
+  // The machine's next step; with motion it goes on by itself.
   machine(n) {
     const playing = this.timer && this.plays === n;
     this.stop();
-    this.want("");
+    this.redraw();
     if (playing) return;
     this.plays = n;
+    this.past.push(this.state);
     const next = () => {
       const { moves } = this.result.orders[n];
-      const now = this.moves;
-      let at = now.length < moves.length && now.every((move, m) => move === moves[m]) ? now.length : 0;
+      const now = this.state.moves;
+      let at = moves.join("").startsWith(now) ? (now.length / 2) % moves.length : 0;
       do at += 1;
-      while (at < moves.length && /[A-Z]/.test(moves[at - 1] + moves[at]));
-      this.set({ moves: moves.slice(0, at).join("") });
+      while (at < moves.length && /^([A-Z]|k.v|y.q)/.test(moves[at - 1] + moves[at]));
       if (at === moves.length) this.stop();
+      this.go({ moves: moves.slice(0, at).join("") });
     };
+    if (!matchMedia("(prefers-reduced-motion: reduce)").matches) {
+      this.timer = setInterval(next, 420);
+      this.board.scrollIntoView({ block: "nearest" });
+    }
     next();
-    if (!matchMedia("(prefers-reduced-motion: reduce)").matches) this.timer = setInterval(next, 420);
   }
 
   stop() {
-    clearInterval(this.timer);
-    this.timer = 0;
-  }
-
-  reset() {
-    this.stop();
-    this.wanted = "";
-    super.reset();
+    this.timer = clearInterval(this.timer);
   }
 
   // Slow memory: queries at the left of their row, keys and values above their column.
@@ -317,27 +321,32 @@ class MemoryController extends Explorable {
     const { chip, orders } = result;
     const { level, slots } = this.state;
     if (this.laid !== level) this.lay(level);
-    set(this.head, { text: `chip: ${chip.slots.filter(Boolean).length} of ${slots} slots taken, ${mega(chip.moved)} moved` });
+    set(this.head, { text: `chip: ${chip.slots.filter(Boolean).length} of ${slots} slots taken, ${mega(chip.moved, 2)} moved` });
     for (const node of this.tiles.filter(({ tile }) => tile)) {
       const { tile } = node;
       const [i, j] = pairOf(tile);
       let where = chip.has(tile) ? "here" : chip.saved.has(tile) ? "away" : /[ys]/.test(tile) ? "open" : "ready";
       let [name, text] = [called(tile), called(tile)];
       if (tile[0] === "s") {
-        name = `scores of ${called(`q${i}`)} and ${called(`k${j}`)}`;
+        name = `scores of ${name}`;
         if (chip.done.has(i * N + j)) where = "done";
         else if (level === "causal" && j > i) where = "masked";
-        text = { done: "✓", here: "S", away: "S", masked: "×" }[where] ?? "";
+        else if (where === "open" && level !== ONE && chip.has(`q${i}`) && chip.has(`k${j}`)) where = "asked";
+        text = { done: "✓", here: "S", away: "S", asked: "S?", masked: "×" }[where] ?? "";
         node.disabled = where === "masked" || level === ONE;
       } else if (!chip.left(tile)) where = tile[0] === "y" ? "done" : "spent";
       set(node, { text, class: `cell ${LOOKS[tile[0]]} ${where} ${this.wanted === tile ? "wanted" : ""}`, "aria-label": `${name}: ${WHERE[where] ?? where}` });
     }
+    this.undo.disabled = !this.past.length;
+    this.five.style.display = chip.open()[0] || slots < 6 ? "none" : "";
     const seen = {};
     this.cells.forEach((node, n) => {
       const tile = chip.slots[n] ?? "";
       const row = (seen[tile] = (seen[tile] ?? -1) + 1);
-      const [name, numbers] = tile ? this.inside(tile, row, result.kept) : ["", ""];
-      const look = tile ? `cell ${LOOKS[tile[0]]} ${chip.spent(tile) ? "spent" : ""}` : "";
+      // The strip that was used for the last pair.
+      const strip = chip.news && n === chip.slots.indexOf("");
+      const [name, numbers] = tile ? this.inside(tile, row, result.kept) : ["", strip ? "strip, gone" : ""];
+      const look = tile ? `cell ${LOOKS[tile[0]]} ${chip.spent(tile) ? "spent" : ""}` : strip ? "weight asked" : "";
       set(node, { class: look, "aria-label": `slot ${n + 1}: ${name} ${numbers}` });
       set(node.firstChild, { text: name });
       set(node.lastChild, { text: numbers });
@@ -354,7 +363,7 @@ class MemoryController extends Explorable {
     const { q, k, v } = this.numbers.numbers;
     const [i, j] = pairOf(tile);
     const part = (list, n, size = B) => list.slice(n * size, n * size + size).map((x) => num(x, 0)).join("  ");
-    if (tile[0] === "s") return [called(`q${i}`) + called(`k${j}`), part(k.map((x) => x * q[i * B + row]), j)];
+    if (tile[0] === "s") return [`${called(tile)} ${row + 1}/4`, part(k.map((x) => x * q[i * B + row]), j)];
     const one = this.state.level === ONE && /[qy]/.test(tile);
     return [called(tile), part({ q, k, v, y: kept.map((row) => row[2]) }[tile[0]], j, one ? 1 : B)];
   }
@@ -379,49 +388,76 @@ class MemoryController extends Explorable {
     const line = (points, look) => `<path class="${look}" d="M${points.join("L")}"/>`;
     const text = (x, y, words, look = "end") => `<text x=${x} y=${y} class="${look}">${words}</text>`;
     const dot = ([x, y], look, r = 6) => `<circle cx=${x} cy=${y} r=${r} class="${look}"/>`;
+    const end = (chip) => at([chip.done.size, chip.moved]);
     const at = ([n, bytes]) => [30 + (170 * n) / all, Math.max(8, 126 - (112 * bytes) / most)];
     const top = at([(all * most) / FULL, most]);
     this.graph.innerHTML = line([[30, 14], [30, 126], [200, 126]], "") + text(24, 20, most / 1e6) + text(24, 37, "MB") +
       text(200, 142, `${all} pairs`) + (one ? "" : line([[30, 126], top], "weight") + text(top[0] + 6, 22, `table: ${mega(FULL)}`, "weight")) +
-      orders.map(({ chip: { course } }, n) => line(course.map(at), `ghost g${n}`)).join("") + line(chip.course.map(at), "mine") + dot(at([chip.done.size, chip.moved]), "");
+      orders.map(({ name, chip }, n) => line(chip.course.map(at), `ghost g${n}`) + text(200, n ? end(chip)[1] + 19 : Math.max(44, end(chip)[1] - 9), name.replace("Attention", ""), `end g${n}`)).join("") +
+      line(chip.course.map(at), "mine") + dot(end(chip), "");
     const under = (ratio) => [32 + 12.5 * (Math.log2(Math.max(ratio, 0.5)) + 1), 116 - 32 * Math.log10(Math.max(this.reached(ratio), 1))];
     const [x, y] = under((4 * N * N * LONG * LONG * D) / FULL);
     const [peak, bandwidth] = this.numbers.roof;
-    this.roof.innerHTML = line([0.5, peak / bandwidth, 4096].map(under), "ink") + text(2, 12, "TFLOP/s", "") + text(36, 26, 1000) +
+    this.roof.innerHTML = line([0.5, peak / bandwidth, 4096].map(under), "ink") + text(2, 12, "roofline: TFLOP/s", "") + text(36, 26, 1000) +
       [1, 64, 4096].map((n) => text(under(n)[0] + 8, 134, n)).join("") + text(180, 150, "operations per byte") +
-      (one ? "" : dot([x, y], "weight", 4) + text(x + 8, y + 12, "table", "weight")) + orders.map(({ chip }) => dot(under(chip.ratio()), "ghost", 4)).join("") +
+      (one ? "" : dot([x, y], "weight", 4) + text(x + 8, y + 12, "table", "weight")) +
       (intensity ? dot(under(intensity), "") + text(196, 92, `${whole(intensity)} per byte`, "mine end") + text(196, 109, `${whole(speed)} TFLOP/s`, "mine end") : "");
+  }
+
+  // What the last step moved; a vector is too little to tell.
+  cause(chip) {
+    const before = this.chip(this.from);
+    const paid = chip.paid.slice(before.paid.length);
+    const cost = chip.moved - before.moved;
+    if (!this.state.moves.startsWith(this.from) || cost < SLOT || paid.length > 8) return "";
+    return `${paid.join(", ").replace(/ again(?=, .. again)/g, "")}: +${mega(cost, 2)}. `;
   }
 
   tell({ chip, orders, intensity, speed }) {
     const { level, slots, moves } = this.state;
-    const [n, all, moved] = [chip.done.size, chip.pairs.length, chip.moved];
+    const [n, all, moved, room] = [chip.done.size, chip.pairs.length, chip.moved, chip.room()];
     const waits = chip.slots.filter((tile) => tile[0] === "s").length;
-    if (this.wanted) return `The chip is full, and ${this.wanted[0] === "s" ? "scores need 4 slots" : `${called(this.wanted)} needs a slot`}: touch what shall go out.`;
-    if (waits && !n && !chip.room())
-      return `The chip is full: the scores of ${waits / B} of ${all} pairs of tiles take ${waits} of ${slots} slots, and no answer has begun. Bring V₀: what happens to the scores?`;
-    if (!moves)
-      return level === ONE ? "Two requests write a token each after the same text: Q₀ and Q₁ are single queries. Whom do you serve first?"
-        : `The chip is empty. Bring a Q, a K and a V; ${all} pairs make four answers. ${all < 16 ? "Which K does Q₀ need?" : ""}`;
-    if (n === all) {
-      const limit = speed < this.numbers.roof[0] ? "waits for memory" : "could compute at its peak";
-      const best = Math.min(...orders.map((machine) => machine.chip.moved));
-      const end = moved < best ? "That beats both machines. " : moved > best ? `It can be done with ${mega(best)}. ` : "";
-      let then = slots > 5 ? "Are 5 slots enough?" : "Five do for a text of any length.";
-      if (level === ONE) then = "No order gets past 2: only more requests that share K and V help.";
-      return `Every answer is exact. ${mega(moved)} moved, ${whole(intensity)} operations per byte: an H100 ${limit}. ${end}${then}`;
+    const wants = chip.open().map((pair) => chip.wants(...pair));
+    const half = wants.filter(({ needs: [q, k, v], here, scores }) => v && !here && chip.has(q) && chip.has(k) && !chip.saved.has(scores));
+    if (this.wanted) {
+      const pair = half.find(({ scores }) => scores === this.wanted);
+      return (this.wanted[0] === "s" ? `Scores without their V need 4 free slots, not ${room}` : `The chip is full, and ${called(this.wanted)} needs a slot`) +
+        (pair ? `. Bring ${called(pair.needs[2])} first: then a strip at a time is enough.` : ": touch what shall go out.");
     }
-    const [stuck] = chip.open().map(([i, j]) => chip.wants(i, j)).filter(({ here }) => here);
-    if (stuck?.away) return `${called(stuck.answer)} was begun and lies in slow memory: bring it back first.`;
-    if (stuck) return `${stuck.needs.map(called).join(", ")} are here. Free slots still needed, for an answer or a strip of scores: ${stuck.lacks}.`;
-    const done = `Pairs done: ${n} of ${all}.`;
-    if (chip.news) return `The scores of ${chip.news} pair${chip.news > 1 ? "s" : ""} were added up and thrown away: the answers changed. ${done}`;
-    return `${waits ? `Scores wait for their V in ${waits} slots. ` : ""}${done}`;
+    if (waits && !n && !room)
+      return `The scores of ${waits / B} of ${all} pairs of tiles take ${waits} of ${slots} slots, and no answer has begun. Bring V₀: what happens to the scores?`;
+    const alone = level === ONE && slots < 7 ? "In 5 slots the machines share nothing: try 7, or let K and V stay for both." : "";
+    if (!moves)
+      return level === ONE ? `Q₀ and Q₁ are single queries of two requests on the same text. ${alone || "Whom do you serve first?"}`
+        : `Bring a Q, a K and a V; ${all} pairs make four answers.`;
+    if (n === all) {
+      const rate = whole(intensity);
+      const [peak, bandwidth] = this.numbers.roof;
+      const limit = speed < peak ? "" : `could compute at its peak; above ${mega((moved * intensity * bandwidth) / peak)} it `;
+      const best = Math.min(...orders.map(({ chip }) => chip.moved));
+      const end = moved < best ? "That beats both machines. " : moved > best ? `It can be done with ${mega(best)}. ` : "";
+      const then = level === ONE ? alone || "No order gets past 2: only more requests that share K and V help."
+        : slots > 5 ? "Are 5 slots enough?" : "Five do for a text of any length.";
+      return `Every answer is exact. ${mega(moved)} moved, ${rate} operation${rate === "1" ? "" : "s"} per byte: an H100 ${limit}waits for memory. ${end}${then}`;
+    }
+    const cause = this.cause(chip);
+    const [kind, j] = moves.slice(-2);
+    const asks = chip.slots.filter((tile) => tile[0] === "q" && chip.left(tile));
+    if (level === "causal" && /[kv]/.test(kind) && asks[0] && asks.every((q) => q[1] < j))
+      return `${asks.map(called).join(" and ")} may not look at ${called(`k${j}`)}: ${mega(SLOT * (chip.has(`k${j}`) + chip.has(`v${j}`)))} for nothing.`;
+    const stuck = wants.find(({ here }) => here);
+    const [q, k, v] = half[0]?.needs.map(called) ?? [];
+    const why = stuck?.away ? `${called(stuck.answer)} lies unfinished in slow memory: bring it back. `
+      : stuck ? `${stuck.needs.map(called).join(", ")} are here; free slots still needed: ${stuck.lacks}. `
+        : chip.news ? `The scores of ${chip.news} pair${chip.news > 1 ? "s" : ""} were added up and thrown away. `
+          : waits ? `Scores wait for their V in ${waits} slots: 512 × 512 numbers are four tiles of 512 × 128. `
+            : q ? `${q} and ${k} are here: ${level === ONE || room < B ? `bring ${v}: then a strip at a time is enough` : `tap their cell, S?, for the scores, or bring ${v}`}. `
+              : "";
+    return `${cause}${why}Pairs done: ${n} of ${all}.`;
   }
 
   static style = `
     .two { display: grid; grid-template-columns: 1fr 296px; gap: 22px }
-    .head { font-size: 13px; color: var(--d-muted); margin-bottom: 4px }
     .memory, .board { display: grid; grid-template-columns: repeat(6, minmax(0, 1fr)); gap: 4px }
     .memory button, .board button { min-width: 0; min-height: 36px; padding: 1px; border-radius: 5px }
     .memory button { font-size: 15px; font-weight: 650; --v: .3 }
@@ -429,14 +465,15 @@ class MemoryController extends Explorable {
     .memory .open, .memory .here, .board button:not(.cell) { background: none; box-shadow: inset 0 0 0 1px var(--d-surface) }
     .memory .here { box-shadow: inset 0 0 0 2.5px }
     .two .spent, .memory .masked.weight { background: none; color: var(--d-muted); text-decoration: line-through }
+    .two .asked { border: 2px dashed; color: var(--c) }
     .output.done { background: var(--c); color: var(--d-paper) }
     .memory .wanted { outline: 3px solid var(--d-ink) }
     .memory .weight:not(.here) { background: var(--d-surface) }
-    .board { grid-template-columns: repeat(3, minmax(0, 1fr)); padding: 6px; border-radius: 9px; box-shadow: inset 0 0 0 2px var(--d-line) }
-    .board button { flex-direction: column; min-height: 46px; font-size: 12px; line-height: 1.35; --v: .7 }
+    .board { grid-template-columns: repeat(auto-fill, minmax(74px, 1fr)); padding: 6px; scroll-margin: 99px; border-radius: 9px; box-shadow: inset 0 0 0 2px var(--d-line) }
+    .board button { flex-direction: column; min-height: 46px; font-size: 11.5px; line-height: 1.35; --v: .7 }
     b { font-size: 15px } .board span { white-space: pre }
     .hands button { margin: 4px 8px 0 0 }
-    .below { display: grid; grid-template-columns: minmax(0, 1fr) 208px 208px; gap: 16px }
+    .below { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 16px }
     table { border-collapse: collapse; font-size: 12.5px; table-layout: fixed; align-self: start; width: 100% }
     th { text-align: left; color: var(--d-muted); font-weight: 400; white-space: nowrap; width: 36% }
     td { text-align: right } tr:nth-child(4) { font-weight: 650; color: var(--d-output) }
@@ -444,14 +481,12 @@ class MemoryController extends Explorable {
     .weight { fill: var(--c) } .mine { fill: var(--d-output); font-weight: 650 }
     path[class] { fill: none; stroke: var(--c, var(--d-line)); stroke-width: 1.5 }
     path.mine { stroke: var(--d-output); stroke-width: 3 }
-    circle { fill: var(--d-output) } circle.ghost { fill: var(--d-paper); stroke: var(--d-muted) }
+    circle { fill: var(--d-output) }
     .g0 { stroke-dasharray: 6 3; text-decoration: underline dashed }
     .g1 { stroke-dasharray: 2 3; text-decoration: underline dotted }
-    @media (prefers-reduced-motion: no-preference) { .board button { transition: background .6s } }
     @container (max-width: 600px) { .two { grid-template-columns: 1fr; gap: 8px } .say { min-height: 5.8em }
-      .board { grid-template-columns: repeat(4, minmax(0, 1fr)) }
-      .below { grid-template-columns: 1fr 1fr } table { grid-column: 1 / 3 } }
-    @container (max-width: 340px) { .below { grid-template-columns: 1fr } table { grid-column: 1 } .board span { white-space: normal } }`;
+      .card button, .set span { min-height: 44px; min-width: 44px } .controls > [class^=g] { width: 100% } .reset { margin: 0 }
+      table { grid-column: 1 / -1 } }`;
 }
 
 define("attn-controller", MemoryController);

@@ -43,7 +43,6 @@ class Chip:
     def __init__(self, name: str, slots: int):
         self.name, self.pairs, self.slots = name, allowed(name), [""] * slots
         self.saved: set[str] = set()  # unfinished answers and scores in slow memory
-        self.started: set[str] = set()
         self.done: list[tuple[int, int]] = []
         self.moved = 0
 
@@ -120,12 +119,11 @@ class Chip:
         waiting, new = scores in self.slots, answer not in self.slots
         needs = {f"v{j}"} if waiting else {f"q{i}", f"k{j}", f"v{j}"}
         room = self.room() + (B if waiting else -1)
-        if not needs <= set(self.slots) or room < new or (new and answer in self.started):
+        if not needs <= set(self.slots) or room < new or (new and answer in self.saved):
             return False
         self.drop(scores)
         if new:
             self.place(answer)
-        self.started.add(answer)
         self.done.append((i, j))
         if self.left(answer) == 0:
             self.moved += self.size(answer)
@@ -234,6 +232,8 @@ class MemoryController(Explorable):
         picture = Still(640, 276, label)
         roles = {"q": "query", "k": "key", "v": "value", "y": "output", "s": "weight"}
         picture.text(160, 16, "slow memory", bold=True)
+        picture.text(486, 16, f"chip: {len(slots)} slots", bold=True)
+        places = [(344 + 98 * (n % 3), 28 + 62 * (n // 3)) for n in range(len(slots))]
         for kind, role in roles.items():
             for here in (False, True):
                 squares = ""
@@ -247,32 +247,32 @@ class MemoryController(Explorable):
                         if kind != "s" or here:
                             name = "S" if kind == "s" else called(tile)
                             picture.text(x + 24, y + 22, name, "cell" if here else role)
+                for n, (x, y) in enumerate(places if here else ()):
+                    if slots[n][0] == kind:
+                        squares += f"M{x} {y}h92v56h-92z"
+                        row = f" {slots[: n + 1].count(slots[n])}/{B}" if kind == "s" else ""
+                        picture.text(x + 46, y + 33, called(slots[n]) + row, "cell")
                 fill = "surface" if kind in "ys" and not here else f"{role}-fill"
                 faint = 0.8 if here else 0.2 if kind in "qkv" else 1
                 style = f"fill:var(--d-{fill});fill-opacity:calc({faint} * var(--d-{role}-reach))"
                 picture.parts.insert(0, f'<path d="{squares}" style="{style}"/>')
-        picture.text(486, 16, f"chip: {len(slots)} slots", bold=True)
-        for n, tile in enumerate(slots):
-            x, y = 344 + 98 * (n % 3), 28 + 62 * (n // 3)
-            if tile[0] == "s":
-                i, j = divmod(int(tile[1], 16), N)
-                picture.cell(x, y, 92, 56, "weight", 0.8, called(f"q{i}") + called(f"k{j}"))
-            else:
-                picture.cell(x, y, 92, 56, roles[tile[0]], 0.8, called(tile))
         return picture.svg()
 
     def sentence(self) -> str:
         slots = self.result(self.start())["chip"]["slots"]
         waits = sum(tile.startswith("s") for tile in slots)
         return (
-            f"The chip is full: the scores of {waits // B} of {N * N} pairs of tiles take {waits} "
+            f"The scores of {waits // B} of {N * N} pairs of tiles take {waits} "
             f"of {len(slots)} slots, and no answer has begun. Bring {called('v0')}: what happens "
             "to the scores?"
         )
 
 
 def called(tile: str) -> str:
-    """Q₀, dK₂: a tile by its name."""
+    """Q₀: a tile by its name; scores by their pair, Q₀K₁."""
+    if tile[0] == "s":
+        i, j = divmod(int(tile[1], 16), N)
+        return called(f"q{i}") + called(f"k{j}")
     return tile[0].upper() + "₀₁₂₃"[int(tile[1])]
 
 
