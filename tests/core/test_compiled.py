@@ -106,7 +106,16 @@ def when(case):
 
 COMPILED = [*RECIPES, *(pytest.param(f"family {case}", marks=when(case)) for case in CASES)]
 WRITERS = ["gpt2", "llama", "mixtral", "ALiBi", "patterned", "sinusoidal"]
-each = pytest.mark.parametrize("name", ALL)
+each = pytest.mark.parametrize(
+    "name",
+    [
+        *RECIPES,
+        *(
+            pytest.param(f"family {c}", marks=[] if c in KINDS else pytest.mark.weekly)
+            for c in CASES
+        ),
+    ],
+)
 
 
 def build(name):

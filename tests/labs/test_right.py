@@ -1,7 +1,7 @@
 """Right answers in unusual ways get all points: loops, einsum, other precision, copies, classes."""
 
 import pytest
-from corpora import CORPORA, TRAINS
+from corpora import CORPORA
 
 from attnlabs.check import sentence
 
@@ -13,9 +13,7 @@ EACH = [
     for n in range(len(ways))
 ]
 NOTEBOOKS = [
-    pytest.param(
-        number, n, marks=[pytest.mark.weekly] * (number in TRAINS or n > (2 if number == 3 else 0))
-    )
+    pytest.param(number, n, marks=[pytest.mark.weekly] * (number not in (3, 10, 13) or n > 0))
     for number, corpus in CORPORA.items()
     for n in range(max(map(len, corpus.RIGHT.values())))
 ]

@@ -18,9 +18,11 @@ def label(one):
     return f"{one[0]}-{one[1]}-{'+'.join(one[3])}"
 
 
-# Where answers are judged by training: one in six at once
+# One in three at once, one in six where answers are judged by training; weekly all
 EACH = [
-    pytest.param(*one, id=label(one), marks=[pytest.mark.weekly] * (one[0] in TRAINS and n % 6 > 0))
+    pytest.param(
+        *one, id=label(one), marks=[pytest.mark.weekly] * (n % (6 if one[0] in TRAINS else 3) > 0)
+    )
     for n, one in enumerate(WRONG)
 ]
 
@@ -56,7 +58,7 @@ BATCHES = [
     pytest.param(
         number,
         chosen,
-        marks=[pytest.mark.weekly] * (number in TRAINS or n > (1 if number == 3 else 0)),
+        marks=[pytest.mark.weekly] * (number not in (3, 10) or n > 0),
     )
     for number, corpus in CORPORA.items()
     for n, chosen in enumerate(batches(corpus))
