@@ -147,6 +147,7 @@ def names(script):
     return script.page()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [pytest.param("bytes", marks=pytest.mark.weekly), "pieces"])
 def test_the_stored_models_start_as_the_page_starts_them(script, names, kind):
     start, of = stored_run("own_model")["runs"][kind]["legs"][0], script.Kind(names, kind)

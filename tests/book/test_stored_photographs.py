@@ -103,6 +103,7 @@ def test_the_sentences_that_rank_follow_from_all_five_seeds(pages):
     assert ("The gaps are wider than the seeds are apart" in deeper) == (min(gaps) > widest)
 
 
+@pytest.mark.slow
 def test_a_linear_map_learns_again_what_is_stored_of_it(photographs):
     here = Path(os.environ.get("ATTNBOOK_DATA") or "nowhere")
     if FOUND["data"] != "cifar10-jpeg" or not (here / photographs.images.JPEG.name).exists():

@@ -73,6 +73,7 @@ def test_greedy_is_what_generate_writes(draft_of, K):
     assert written.calls + written.kept == 13 and written.proposed > 0
 
 
+@pytest.mark.slow
 @KINDS
 def test_drawn_text_has_the_distribution_of_sampled_text(draft_of):
     """The second and the third new token, which are drafted: χ² against sums over what may stand

@@ -126,6 +126,7 @@ def test_errors_of_shapes_come_with_a_hint(code, words):
     assert words in sentence("scores", code)
 
 
+@pytest.mark.slow
 def test_what_is_right_to_one_in_a_thousand_is_right_in_check_and_grading(of):
     """Half precision, and the GELU by tanh that others use: one verdict in both."""
     half = lambda q, k: (q.half() @ k.half().mT / q.shape[-1] ** 0.5).float()  # noqa: E731

@@ -77,12 +77,14 @@ def test_a_place_where_tables_cannot_go_is_named_before_grading(out, words, tmp_
     assert sorted(tmp_path.rglob("*")) == before
 
 
+@pytest.mark.slow
 def test_tables_among_what_was_handed_in_are_no_submissions(words, tmp_path, capsys):
     for _ in range(2):
         assert not cli.main(words("3", tmp_path / "handed in" / "grades.csv"))
         assert "1 rows" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_one_folder_holds_one_lab(words, tmp_path, capsys):
     assert not cli.main(words("3", tmp_path / "grades.csv"))
     before = (tmp_path / "grades.csv").read_bytes()
@@ -91,6 +93,7 @@ def test_one_folder_holds_one_lab(words, tmp_path, capsys):
     assert (tmp_path / "grades.csv").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_ctrl_c_is_one_line_and_loses_nothing(words, tmp_path, capsys, monkeypatch):
     def stopped(*_):
         raise KeyboardInterrupt

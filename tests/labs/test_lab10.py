@@ -78,6 +78,7 @@ def ada():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", measures.QUESTIONS)
 def test_what_the_lab_s_cells_measure_is_what_is_measured_in_grading(question, ada):
     """Two programs that share no line but the weights; typed in to three places."""

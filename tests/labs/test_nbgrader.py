@@ -16,7 +16,9 @@ from corpora import CORPORA, TRAINS
 from attnlabs import check, cli, nbgrader, release, source
 from attnlabs.inside import cells
 
-LABS = pytest.mark.parametrize("number", CORPORA)
+LABS = pytest.mark.parametrize(
+    "number", [pytest.param(n, marks=[pytest.mark.slow] * (n != 3)) for n in CORPORA]
+)
 TEXT = "YOUR ANSWER HERE"
 FLAGS = {"grade", "solution", "locked", "task"}
 REGION = re.compile(r"^[^\n]*BEGIN SOLUTION.*?END SOLUTION[^\n]*", re.MULTILINE | re.DOTALL)
@@ -24,8 +26,14 @@ REGION = re.compile(r"^[^\n]*BEGIN SOLUTION.*?END SOLUTION[^\n]*", re.MULTILINE 
 
 @pytest.fixture(scope="module")
 def made(of):
-    """The notebook of each lab."""
-    return {number: nbgrader.source_notebook(of(number).lab) for number in CORPORA}
+    """The notebook of each lab, made when it is asked for."""
+
+    class Made(dict):
+        def __missing__(self, number):
+            self[number] = nbgrader.source_notebook(of(number).lab)
+            return self[number]
+
+    return Made()
 
 
 def code_stub(region):
@@ -122,7 +130,11 @@ LATER = TRAINS | {13}
 
 
 @pytest.mark.parametrize(
-    "number", [pytest.param(n, marks=[pytest.mark.weekly] * (n in LATER)) for n in CORPORA]
+    "number",
+    [
+        pytest.param(n, marks=pytest.mark.weekly if n in LATER else [pytest.mark.slow] * (n != 3))
+        for n in CORPORA
+    ],
 )
 def test_the_solutions_get_all_points_and_the_stubs_none(number, made, of):
     code = {asked.name: asked.points for asked in of(number).lab.asked if asked.code}

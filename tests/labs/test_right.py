@@ -41,7 +41,9 @@ def test_the_check_says_right(number, name, n, define):
     assert sentence(name, define(*codes)[name]).startswith("right")
 
 
-@LABS
+@pytest.mark.parametrize(
+    "number", [pytest.param(n, marks=[pytest.mark.slow] * (n != 3)) for n in CORPORA]
+)
 def test_the_lab_s_own_solutions_are_right(number, of):
     """Within the sandbox's walls."""
     course = of(number)

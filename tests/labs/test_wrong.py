@@ -58,7 +58,7 @@ BATCHES = [
     pytest.param(
         number,
         chosen,
-        marks=[pytest.mark.weekly] * (number not in (3, 10) or n > 0),
+        marks=pytest.mark.slow if number in (3, 10) and n == 0 else pytest.mark.weekly,
     )
     for number, corpus in CORPORA.items()
     for n, chosen in enumerate(batches(corpus))

@@ -42,6 +42,7 @@ def test_eight_bits_cost_next_to_nothing(book):
     assert abs(found["first 500"] - found["first 500, 32 bits"]) < 0.01
 
 
+@pytest.mark.slow
 def test_its_right_answers_are_those_on_its_card(book):
     here = Path(os.environ.get("ATTNBOOK_DATA") or "nowhere")
     copies = {"cifar10-jpeg": "cifar10-jpeg/cifar10_jpeg.npz"}

@@ -47,6 +47,7 @@ def test_an_unknown_language_is_answered_with_the_known_ones():
         tokenize("ciao", "it")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["multi30k-de-en", "multi30k-en-de", "multi30k-en-fr", "fra-eng"])
 def test_our_tokens_cost_no_bleu_against_the_untouched_reference(corpora, name):
     corpus = corpora(name)

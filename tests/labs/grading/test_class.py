@@ -137,6 +137,7 @@ def test_a_script_is_read_as_the_notebook_it_was(kind):
     assert cells.missing(tree, [], "scores") == "" and cells.answer(pairs, 7).endswith("add.")
 
 
+@pytest.mark.slow
 def test_a_script_is_graded(grade):
     row = grade(b"def scores(q, k):\n    return q @ k.mT / q.shape[-1] ** 0.5\n", "Ada.py")
     assert row.questions["scores"].points == 2

@@ -95,6 +95,7 @@ def test_feedback_tells_the_mistake_and_no_hidden_number(graded):
     assert "<td>1</td><td>scores not divided by √D</td>" in summary
 
 
+@pytest.mark.slow
 def test_what_is_stored_is_not_graded_again(graded, root, monkeypatch):
     """Two rows are lost as by a kill; the same command grades these two and no other."""
     words, out = graded
@@ -164,6 +165,7 @@ def test_without_bubblewrap_it_grades_too_and_warns(
     assert "bubblewrap (bwrap) is not installed" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("python", ["everybody's", "root's alone"])
 def test_as_root_and_without_walls_it_refuses_before_anything_is_written(
     python, monkeypatch, tmp_path, root, capsys
@@ -251,6 +253,7 @@ def test_a_damaged_zip_is_named_and_a_damaged_file_is_not_empty(tmp_path):
         submissions.collect(path)
 
 
+@pytest.mark.slow
 def test_gradescope_gets_what_its_documentation_asks_for(lab, submitted, tmp_path, monkeypatch):
     path = gradescope.write(lab, tmp_path / "autograder.zip")
     with zipfile.ZipFile(path) as archive:

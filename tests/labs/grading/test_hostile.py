@@ -92,6 +92,7 @@ def test_nothing_but_tmp_can_be_written_and_nobody_looked_into(walls, grader, bo
         assert reply.lines("notes")[0].endswith(f": ['/tmp'] True {ours}")
 
 
+@pytest.mark.slow
 def test_forged_frames_are_read_once_and_as_text():
     """Half characters can be written in JSON; in a page of the whole class they could not. Read
     again from the start for each of 200,000 lines, the test would meet its own limit."""

@@ -113,6 +113,7 @@ def handed_in(code, file="one.py"):
     return Submission(file, code.encode())
 
 
+@pytest.mark.slow
 def test_an_honest_project_is_better_than_the_counts_of_pairs(small, box):
     """It trains for a number of steps, so that a slow machine says the same."""
     patient = dataclasses.replace(small, seconds=120.0)
