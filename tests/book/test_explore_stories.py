@@ -794,16 +794,17 @@ class TestMemoryController:
         assert together["intensity"] == pytest.approx(roofline.by_head(2), rel=0.01)
         assert alone["intensity"] == pytest.approx(roofline.by_head(1), rel=0.01)
 
-    def test_at_the_start_the_chip_is_full_and_v_0_turns_four_slots_of_scores_into_one(self):
-        now = result(self.thing)
-        assert "" not in now["chip"]["slots"] and now["done"] == []
+    def test_scores_fill_the_chip_and_v_0_turns_four_slots_of_them_into_one(self):
         moves = self.thing.start()["moves"]
-        assert result(self.thing, moves=moves + "v0") == now  # no slot
-        after = result(self.thing, moves=moves + "K2v0")
-        assert after["done"] == [0] and "s0" not in after["chip"]["slots"]
-        assert sorted(filter(None, after["chip"]["slots"])) == sorted(
-            ["q0", "k0", "k1", "v0", "y0", *4 * ["s1"]]
-        )
+        now = result(self.thing)
+        assert now["chip"]["slots"].count("s0") == 4 and now["done"] == []
+        after = result(self.thing, moves=moves + "v0")
+        assert after["done"] == [0]
+        assert sorted(filter(None, after["chip"]["slots"])) == ["k0", "q0", "v0", "y0"]
+        full = result(self.thing, moves=moves + "k1s1k2")
+        assert "" not in full["chip"]["slots"] and full["done"] == []
+        assert result(self.thing, moves=moves + "k1s1k2v0") == full  # no slot
+        assert result(self.thing, moves=moves + "k1s1k2K2v0")["done"] == [0]
 
     def test_scores_can_be_kept_in_slow_memory_at_four_tiles_out_and_four_in(self):
         moves = "q0k0s0S0v0"
@@ -836,13 +837,6 @@ class TestMemoryController:
         assert [machine["chip"]["moved"] for machine in shared["orders"]] == [alone, alone]
         assert len(shared["done"]) == 8 and shared["chip"]["moved"] < 0.51 * alone
         assert shared["intensity"] < 2
-
-    def test_the_peak_ends_where_the_bandwidth_of_an_h100_ends(self):
-        """Above so many bytes the same work waits for memory, as is said at the end of a run."""
-        for name, most in (("all pairs", 7.3e6), ("causal", 4.5e6)):
-            now = self.played(name, 12, order(name, 12, True))
-            work = now["intensity"] * now["chip"]["moved"]
-            assert work * roofline.BANDWIDTH / roofline.PEAK == pytest.approx(most, abs=5e4)
 
     def test_an_unfinished_answer_goes_out_and_must_come_back(self):
         begun = self.played("all pairs", 5, ["q0", "k0", "v0", "Y0", "K0", "V0", "k1", "v1"])

@@ -3,53 +3,43 @@ const [N, B, LONG, D] = [4, 4, 512, 128];
 const SLOT = 2 * LONG * D;
 const ONE = "two requests";
 const ROWS = { "all pairs": N, causal: N, [ONE]: 2 };
+const LEVELS = Object.keys(ROWS);
+// The first row is shown tile by tile: the first scores are kept until their V comes.
+const GUIDE = "q0k0s0v0k1v1k2v2k3v3";
 const LOOKS = { q: "query", k: "key", v: "value", y: "output", s: "weight" };
-const WHERE = { here: "on the chip", away: "written out", open: "not begun", asked: "computable", ready: "in slow memory", spent: "used up" };
 const range = (n) => Array.from({ length: n }, (_, i) => i);
-const pairOf = (tile) => [parseInt(tile[1], 16) >> 2, parseInt(tile[1], 16) % N];
-// Q₀; scores by their pair, Q₀K₁.
-const called = (tile) => (tile[0] === "s" ? pairOf(tile).map((n, side) => called("qk"[side] + n)).join("") : tile[0].toUpperCase() + "₀₁₂₃"[tile[1]]);
-const total = (row) => row.reduce((all, x) => all + x, 0);
-const mega = (bytes, digits = 1) => `${say(bytes / 1e6, digits)} MB`;
-const whole = (x) => (x < 100 ? num(x, 1) : Math.round(x).toLocaleString("en-US"));
+// A pair is a number; row and column.
+const sides = (pair) => [pair >> 2, pair % N];
+const scoresOf = (pair) => `s${pair.toString(16)}`;
+const number = (tile) => parseInt(tile[1], 16);
+// Q₀; scores by their pair, S₀₁.
+const called = (tile) => tile[0].toUpperCase() + (/s/i.test(tile) ? sides(number(tile)) : [tile[1]]).map((n) => "₀₁₂₃"[n]).join("");
+const mega = (bytes) => `${say(bytes / 1e6)} MB`;
 // With the table: queries, keys, values, answers; scores and weights are written and read.
 const FULL = SLOT * (4 * N + 4 * B * N * N);
 
 class Chip {
   constructor(name, slots) {
-    Object.assign(this, { name, slots: Array(slots).fill(""), moved: 0, paid: [], course: [[0, 0]] });
-    this.pairs = range(ROWS[name] * N).map((n) => [n >> 2, n % N]).filter(([i, j]) => name !== "causal" || j <= i);
-    [this.saved, this.done] = [new Set(), new Set()];
+    Object.assign(this, { name, slots: Array(slots).fill(""), moved: 0, course: [[0, 0]], saved: new Set(), done: new Set() });
+    this.pairs = range(ROWS[name] * N).filter((pair) => name !== "causal" || pair % N <= pair >> 2);
   }
 
-  size(tile) {
-    if (/[qy]/.test(tile) && this.name === ONE) return 2 * D;
-    return SLOT * (tile[0] === "s" ? B : 1);
+  pay(tile) {
+    this.moved += /[qy]/.test(tile) && this.name === ONE ? 2 * D : SLOT * (tile[0] === "s" ? B : 1);
   }
 
-  pay(tile, how) {
-    const name = tile[0] === "s" ? `Scores ${called(tile)}, four tiles,` : called(tile);
-    this.moved += this.size(tile);
-    this.paid.push(name + (how || (this.paid.includes(name) ? " again" : "")));
-  }
-
-  // Operations for each byte.
-  ratio() {
-    return (4 * (this.name === ONE ? 1 : LONG) * LONG * D * this.done.size) / (this.moved || 1);
-  }
-
-  has(tile) {
-    return this.slots.includes(tile);
+  has(...tiles) {
+    return tiles.every((tile) => this.slots.includes(tile));
   }
 
   open() {
-    return this.pairs.filter(([i, j]) => !this.done.has(i * N + j));
+    return this.pairs.filter((pair) => !this.done.has(pair));
   }
 
   // Pairs that still need this tile.
   left(tile) {
     const side = /[qy]/.test(tile) ? 0 : 1;
-    return this.open().filter((pair) => pair[side] === +tile[1]).length;
+    return this.open().filter((pair) => sides(pair)[side] === +tile[1]).length;
   }
 
   spent(tile) {
@@ -61,8 +51,7 @@ class Chip {
   }
 
   place(tile) {
-    const empty = this.slots.indexOf("");
-    this.slots[empty < 0 ? this.slots.findIndex((old) => this.spent(old)) : empty] = tile;
+    this.slots[this.slots.findIndex((old) => this.spent(old))] = tile;
   }
 
   drop(tile) {
@@ -72,18 +61,17 @@ class Chip {
   // "q0" brings tile 0 of Q, "Q0" takes it out; false if that is not possible.
   move(move) {
     const tile = move.toLowerCase();
-    const before = this.done.size;
     if (!(move === tile ? this.bring(tile) : this.takeOut(tile))) return false;
-    while (this.open().some(([i, j]) => this.compute(i, j)));
+    [this.news, this.ends] = ["", []];
+    while (this.open().some((pair) => this.compute(pair)));
     this.course.push([this.done.size, this.moved]);
-    this.news = this.done.size - before;
     return true;
   }
 
   takeOut(tile) {
     if (!this.has(tile)) return false;
     if (/[ys]/.test(tile) && !this.saved.has(tile)) {
-      this.pay(tile, " written out");
+      this.pay(tile);
       this.saved.add(tile);
     }
     this.drop(tile);
@@ -91,38 +79,40 @@ class Chip {
   }
 
   bring(tile) {
-    const [kind, n, there] = [tile[0], parseInt(tile[1], 16), this.saved.has(tile)];
+    const [kind, n, there] = [tile[0], number(tile), this.saved.has(tile)];
     const scores = kind === "s";
-    const known = scores ? this.name !== ONE && this.open().some(([i, j]) => i * N + j === n) && (there || (this.has(`q${n >> 2}`) && this.has(`k${n % N}`)))
-      : kind === "y" ? there : n < (kind === "q" ? ROWS[this.name] : N);
+    const known = scores ? this.name !== ONE && this.open().includes(n) && (there || this.has(`q${n >> 2}`, `k${n % N}`)) : kind !== "y" || there;
     const count = scores ? B : 1;
     if (!known || this.has(tile) || this.room() < count) return false;
-    if (there || !scores) this.pay(tile, there && " read back");
+    if (there || !scores) this.pay(tile);
     if (!scores) this.saved.delete(tile);
     range(count).forEach(() => this.place(tile));
     return true;
   }
 
   // What a pair lacks: tiles that must be there, slots that must be free.
-  wants(i, j) {
-    const [scores, answer] = [`s${(i * N + j).toString(16)}`, `y${i}`];
+  wants(pair) {
+    const [i, j] = sides(pair);
+    const [scores, answer] = [scoresOf(pair), `y${i}`];
     const waiting = this.has(scores);
     const fresh = !this.has(answer);
     const needs = waiting ? [`v${j}`] : [`q${i}`, `k${j}`, `v${j}`];
     const away = fresh && this.saved.has(answer);
     const lacks = fresh - this.room() - (waiting ? B : -1);
-    return { scores, answer, fresh, away, lacks, needs, here: needs.every((tile) => this.has(tile)) };
+    return { scores, answer, waiting, fresh, away, lacks, here: this.has(...needs) };
   }
 
-  compute(i, j) {
-    const { scores, answer, fresh, away, lacks, here } = this.wants(i, j);
+  compute(pair) {
+    const { scores, answer, waiting, fresh, away, lacks, here } = this.wants(pair);
     if (!here || away || lacks > 0) return false;
     this.drop(scores);
     if (fresh) this.place(answer);
-    this.done.add(i * N + j);
+    this.done.add(pair);
+    this.news = waiting ? "kept" : "strip";
     if (!this.left(answer)) {
-      this.pay(answer, " written");
+      this.pay(answer);
       this.drop(answer);
+      this.ends.push(called(answer));
     }
     return true;
   }
@@ -132,14 +122,16 @@ class Chip {
 function order(name, slots, [byRows, most]) {
   const chip = new Chip(name, slots);
   const [stay, come, side] = byRows ? ["q", "kv", 0] : ["kv", "yq", 1];
-  const tiles = (kinds, places) => places.flatMap((n) => [...kinds].map((kind) => kind + n));
-  const outs = (list) => list.map((tile) => tile.toUpperCase());
+  const inAndOut = (kinds, places, between = []) => {
+    const tiles = places.flatMap((n) => [...kinds].map((kind) => kind + n));
+    return [...tiles, ...between, ...tiles.map((tile) => tile.toUpperCase())];
+  };
   const step = Math.min(most, (slots - 3) >> 1);
   const places = range(side ? N : ROWS[name]);
   return places.filter((n) => n % step === 0).flatMap((first) => {
     const group = places.slice(first, first + step);
-    const passing = range(N).filter((n) => chip.pairs.some((p) => group.includes(p[side]) && p[1 - side] === n));
-    return [...tiles(stay, group), ...passing.flatMap((n) => [...tiles(come, [n]), ...outs(tiles(come, [n]))]), ...outs(tiles(stay, group))];
+    const passing = range(N).filter((n) => chip.pairs.map(sides).some((pair) => group.includes(pair[side]) && pair[1 - side] === n));
+    return inAndOut(stay, group, passing.flatMap((n) => inAndOut(come, [n])));
   }).filter((move) => chip.move(move));
 }
 
@@ -147,9 +139,8 @@ const FLASH = { "FlashAttention 1": [false, N], "FlashAttention 2": [true, N] };
 const TOGETHER = { "one by one": [true, 1], "both at once": [true, N] };
 
 class MemoryController extends Explorable {
-  static limits = { level: Object.keys(ROWS), slots: [5, 12] };
+  static limits = { level: LEVELS, slots: [5, 12] };
   past = [];
-  from = "";
 
   chip(moves = this.state.moves) {
     const chip = new Chip(this.state.level, this.state.slots);
@@ -159,17 +150,18 @@ class MemoryController extends Explorable {
 
   compute({ level, slots }) {
     const chip = this.chip();
+    const intensity = (4 * (level === ONE ? 1 : LONG) * LONG * D * chip.done.size) / (chip.moved || 1);
     return {
       chip,
       orders: Object.entries(level === ONE ? TOGETHER : FLASH).map(([name, how]) => {
-        const moves = order(level, slots, how);
-        return { name, moves, chip: this.chip(moves.join("")) };
+        const moves = order(level, slots, how).join("");
+        return { name, moves, chip: this.chip(moves) };
       }),
       saved: [...chip.saved].sort(),
-      done: [...chip.done].sort((a, b) => a - b),
-      intensity: chip.ratio(),
-      speed: this.reached(chip.ratio()),
-      kept: this.kept(level, chip.done),
+      done: [...chip.done],
+      intensity,
+      speed: this.reached(intensity),
+      kept: this.kept(level, [...chip.done]),
     };
   }
 
@@ -177,34 +169,29 @@ class MemoryController extends Explorable {
     return Math.min(this.numbers.roof[0], this.numbers.roof[1] * ratio);
   }
 
-  // Maximum, sum and answer of each query, tile by tile.
+  // Maximum, sum and answer of each query, score by score.
   kept(level, done) {
     const { q, k, v } = this.numbers.numbers;
     const size = level === ONE ? 1 : B;
     return range(ROWS[level] * size).map((i) => {
       let [m, z, u] = [-Infinity, 0, 0];
-      for (const pair of done) {
-        if (pair >> 2 !== Math.floor(i / size)) continue;
-        const keys = range(B).map((c) => (pair % N) * B + c).filter((j) => level !== "causal" || j <= i);
-        const larger = Math.max(m, ...keys.map((j) => q[i] * k[j]));
-        const e = keys.map((j) => Math.exp(q[i] * k[j] - larger));
-        z = z * Math.exp(m - larger) + total(e);
-        u = u * Math.exp(m - larger) + total(e.map((x, n) => x * v[keys[n]]));
-        m = larger;
-      }
+      for (const pair of done.filter((pair) => pair >> 2 === Math.floor(i / size)))
+        for (const j of range(N * B).filter((j) => j >> 2 === pair % N && (level !== "causal" || j <= i))) {
+          const larger = Math.max(m, q[i] * k[j]);
+          const [old, e] = [Math.exp(m - larger), Math.exp(q[i] * k[j] - larger)];
+          [m, z, u] = [larger, z * old + e, u * old + e * v[j]];
+        }
       return [z && m, z, z && u / z];
     });
   }
 
   build() {
     const plot = (label) => `<svg viewBox="0 0 210 152" role=img aria-label="${label}"></svg>`;
-    this.picture.innerHTML = `<div class=two><div><p class=hint>slow memory</p><div class=memory></div></div>
-      <div><p class=hint></p><div class=board></div><div class=hands></div></div></div>
-      <div class=below><table></table>${plot("bytes moved")}${plot("roofline")}</div>`;
-    const found = this.picture.querySelectorAll(".hint, .memory, .board, .hands, .below, table, svg");
-    [, this.memory, this.head, this.board, , , this.rows, this.graph, this.roof] = found;
-    found[5].before(this.sentence);
-    this.cells = range(12).map((n) => html("button", { type: "button", draggable: "true", onclick: () => this.touch(n) }, html("b"), html("span")));
+    this.picture.before(this.sentence);
+    this.picture.innerHTML = "<div><p></p><div class=memory></div></div><div><p></p><div class=board></div></div>";
+    this.controls.insertAdjacentHTML("afterend", `<div class=below>${plot("bytes moved")}<table></table>${plot("roofline")}</div>`);
+    [, , this.score, this.memory, this.price, this.board, this.graph, this.rows, this.roof] = this.shadowRoot.querySelectorAll("p, .memory, .board, svg, table");
+    this.cells = range(12).map((n) => html("button", { onclick: () => this.touch(n), draggable: "true" }, html("b"), html("span")));
     this.board.append(...this.cells);
     this.rove(this.cells, { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -3, ArrowDown: 3 });
     // A mouse drags a tile on a slot, or out of the chip.
@@ -213,18 +200,18 @@ class MemoryController extends Explorable {
       ondragover: (event) => event.preventDefault(),
       ondrop: (event) => {
         event.preventDefault();
-        const tile = this.dragged;
-        if (!this.board.contains(event.target)) this.tries(tile.toUpperCase());
-        else if (!this.result.chip.has(tile) && !this.tries(tile)) this.tries(...this.out(this.cells.indexOf(event.target.closest("button"))), tile);
+        const [tile, n] = [this.dragged, this.cells.indexOf(event.target.closest("button"))];
+        if (n < 0) this.tries(tile.toUpperCase());
+        else if (!this.result.chip.has(tile) && !this.tries(tile)) this.tries(...this.out(n), tile);
       },
     });
-    this.undo = this.button("Undo", () => this.stop(this.past.length && this.go(this.past.pop())), {}, found[4]);
-    this.button("Empty", () => this.set({ moves: "" }), {}, found[4]);
-    this.five = this.button("Try 5 slots", () => this.tiles[1].focus(this.set({ slots: 5, moves: "" })), {}, found[4]);
+    this.undo = this.button("Undo", () => this.stop(this.past.length && this.go(this.past.pop())));
+    this.button("Empty", () => this.set({ moves: "" }));
     const choose = (key, list) => this.choice(key, key, list.map((x) => [x, x]), (x) => ({ [key]: x, moves: "" }));
-    choose("level", Object.keys(ROWS));
-    choose("slots", [5, 7, 12]);
-    this.machines = range(2).map((n) => this.button("", () => this.machine(n), { class: `g${n}` }));
+    choose("level", LEVELS);
+    choose("slots", [12, 5]);
+    this.machines = range(2).map((n) => this.button("", () => this.machine(n)));
+    this.next = this.button("", () => this.cells[0].focus(this.set(this.offer)), { class: "output done" });
   }
 
   // A change stops the machine, and Undo takes it back.
@@ -260,9 +247,8 @@ class MemoryController extends Explorable {
   // A tile of slow memory is touched: in, out, or it waits for slots.
   pick(tile) {
     if (this.tries(tile.toUpperCase()) || this.tries(tile)) return;
-    const larger = this.chip();
-    larger.slots.push("", "", "", "");
-    this.want(this.wanted !== tile && larger.move(tile) ? tile : "");
+    const known = /ready|saved|computable/.test(this.where(tile, this.result.chip));
+    this.want(known && this.wanted !== tile ? tile : "");
   }
 
   // A slot is touched: what lies there goes out, for the tile that waits.
@@ -284,15 +270,13 @@ class MemoryController extends Explorable {
     const next = () => {
       const { moves } = this.result.orders[n];
       const now = this.state.moves;
-      let at = moves.join("").startsWith(now) ? (now.length / 2) % moves.length : 0;
-      do at += 1;
-      while (at < moves.length && /^([A-Z]|k.v|y.q)/.test(moves[at - 1] + moves[at]));
-      if (at === moves.length) this.stop();
-      this.go({ moves: moves.slice(0, at).join("") });
+      const at = moves.startsWith(now) ? now.length % moves.length : 0;
+      if (at + 2 === moves.length) this.stop();
+      this.go({ moves: moves.slice(0, at + 2) });
     };
     if (!matchMedia("(prefers-reduced-motion: reduce)").matches) {
-      this.timer = setInterval(next, 420);
-      this.board.scrollIntoView({ block: "nearest" });
+      this.timer = setInterval(next, 260);
+      this.picture.scrollIntoView({ block: "nearest" });
     }
     next();
   }
@@ -303,12 +287,10 @@ class MemoryController extends Explorable {
 
   // Slow memory: queries at the left of their row, keys and values above their column.
   lay(level) {
-    const rows = range(ROWS[level]);
     const above = ["k", "v"].flatMap((kind) => ["", ...range(N).map((j) => kind + j), ""]);
-    const below = rows.flatMap((i) => [`q${i}`, ...range(N).map((j) => `s${(i * N + j).toString(16)}`), `y${i}`]);
-    this.tiles = [...above, ...below].map((tile) => {
-      const node = html("button", { type: "button", onclick: () => this.pick(tile), draggable: "true" });
-      if (!tile) node.style.visibility = "hidden";
+    const rows = range(ROWS[level]).flatMap((i) => [`q${i}`, ...range(N).map((j) => scoresOf(i * N + j)), `y${i}`]);
+    this.tiles = [...above, ...rows].map((tile) => {
+      const node = html("button", { onclick: () => this.pick(tile), draggable: "true", style: tile ? "" : "visibility: hidden" });
       return Object.assign(node, { tile });
     });
     this.memory.replaceChildren(...this.tiles);
@@ -317,36 +299,53 @@ class MemoryController extends Explorable {
     this.laid = level;
   }
 
+  // The tile that the guide brings next.
+  get hint() {
+    const { level, slots, moves } = this.state;
+    return level === LEVELS[0] && slots > 11 && GUIDE.startsWith(moves) && GUIDE.slice(moves.length, moves.length + 2);
+  }
+
+  where(tile, chip) {
+    const [pair, kind] = [number(tile), tile[0]];
+    if (kind === "s" ? chip.done.has(pair) : !chip.left(tile)) return /[ys]/.test(kind) ? "done" : "used";
+    if (kind === "s" && !chip.pairs.includes(pair)) return "masked";
+    if (chip.has(tile)) return "fetched";
+    if (chip.saved.has(tile)) return "saved";
+    if (kind === "s" && this.state.level !== ONE && chip.has(`q${pair >> 2}`, `k${pair % N}`)) return "computable";
+    return /[ys]/.test(kind) ? "open" : "ready";
+  }
+
   draw(result) {
     const { chip, orders } = result;
     const { level, slots } = this.state;
+    const all = chip.pairs.length;
+    const won = chip.done.size === all;
     if (this.laid !== level) this.lay(level);
-    set(this.head, { text: `chip: ${chip.slots.filter(Boolean).length} of ${slots} slots taken, ${mega(chip.moved, 2)} moved` });
+    set(this.score, { text: `slow memory: ${chip.done.size} of ${all} pairs done` });
+    set(this.price, { text: `chip: ${mega(chip.moved)} moved` });
     for (const node of this.tiles.filter(({ tile }) => tile)) {
       const { tile } = node;
-      const [i, j] = pairOf(tile);
-      let where = chip.has(tile) ? "here" : chip.saved.has(tile) ? "away" : /[ys]/.test(tile) ? "open" : "ready";
-      let [name, text] = [called(tile), called(tile)];
-      if (tile[0] === "s") {
-        name = `scores of ${name}`;
-        if (chip.done.has(i * N + j)) where = "done";
-        else if (level === "causal" && j > i) where = "masked";
-        else if (where === "open" && level !== ONE && chip.has(`q${i}`) && chip.has(`k${j}`)) where = "asked";
-        text = { done: "✓", here: "S", away: "S", asked: "S?", masked: "×" }[where] ?? "";
-        node.disabled = where === "masked" || level === ONE;
-      } else if (!chip.left(tile)) where = tile[0] === "y" ? "done" : "spent";
-      set(node, { text, class: `cell ${LOOKS[tile[0]]} ${where} ${this.wanted === tile ? "wanted" : ""}`, "aria-label": `${name}: ${WHERE[where] ?? where}` });
+      const where = this.where(tile, chip);
+      const scores = tile[0] === "s";
+      node.disabled = scores && (where === "masked" || level === ONE);
+      set(node, {
+        text: scores ? { done: "✓", masked: "×", open: "" }[where] ?? called(tile) : called(tile),
+        class: `cell ${LOOKS[tile[0]]} ${where} ${tile === (this.wanted || this.hint) ? "wanted" : ""}`,
+        "aria-label": `${called(tile)}: ${where}`,
+      });
     }
     this.undo.disabled = !this.past.length;
-    this.five.style.display = chip.open()[0] || slots < 6 ? "none" : "";
-    const seen = {};
+    this.offer = { level: slots > 5 ? level : LEVELS[LEVELS.indexOf(level) + 1], slots: slots > 5 ? 5 : 12, moves: "" };
+    set(this.next, { text: `Next: ${slots > 5 ? "5 slots" : this.offer.level}` });
+    this.next.style.display = won && this.offer.level ? "" : "none";
+    set(this.sentence, { class: won ? "say tint output" : "say" });
     this.cells.forEach((node, n) => {
       const tile = chip.slots[n] ?? "";
-      const row = (seen[tile] = (seen[tile] ?? -1) + 1);
+      const row = chip.slots.slice(0, n).filter((other) => other === tile).length;
       // The strip that was used for the last pair.
-      const strip = chip.news && n === chip.slots.indexOf("");
-      const [name, numbers] = tile ? this.inside(tile, row, result.kept) : ["", strip ? "strip, gone" : ""];
-      const look = tile ? `cell ${LOOKS[tile[0]]} ${chip.spent(tile) ? "spent" : ""}` : strip ? "weight asked" : "";
+      const strip = chip.news === "strip" && n === chip.slots.indexOf("");
+      const [name, numbers] = tile ? this.inside(tile, row, result.kept) : ["", strip ? "scores, gone" : ""];
+      const look = tile ? `cell ${LOOKS[tile[0]]} ${chip.spent(tile) ? "used" : ""}` : strip ? "weight computable" : "";
       set(node, { class: look, "aria-label": `slot ${n + 1}: ${name} ${numbers}` });
       set(node.firstChild, { text: name });
       set(node.lastChild, { text: numbers });
@@ -361,132 +360,108 @@ class MemoryController extends Explorable {
   // Name and numbers of a tile; a slot of scores holds those of one query.
   inside(tile, row, kept) {
     const { q, k, v } = this.numbers.numbers;
-    const [i, j] = pairOf(tile);
-    const part = (list, n, size = B) => list.slice(n * size, n * size + size).map((x) => num(x, 0)).join("  ");
-    if (tile[0] === "s") return [`${called(tile)} ${row + 1}/4`, part(k.map((x) => x * q[i * B + row]), j)];
-    const one = this.state.level === ONE && /[qy]/.test(tile);
-    return [called(tile), part({ q, k, v, y: kept.map((row) => row[2]) }[tile[0]], j, one ? 1 : B)];
+    const [i, j] = sides(number(tile));
+    const list = { q, k, v, y: kept.map((row) => row[2]), s: k.map((x) => x * q[i * B + row]) }[tile[0]];
+    const size = this.state.level === ONE && /[qy]/.test(tile) ? 1 : B;
+    return [called(tile) + (tile[0] === "s" ? ` ${row + 1}/4` : ""), list.slice(j * size, j * size + size).map((x) => num(x, 0)).join("  ")];
   }
 
   // What is kept of the queries whose tile was computed last.
   table({ chip, kept }) {
     const { level } = this.state;
-    const last = ([...chip.done].at(-1) ?? 0) >> 2;
-    const places = level === ONE ? [0, 1] : range(B).map((r) => last * B + r);
-    const exact = this.kept(level, chip.pairs.map(([i, j]) => i * N + j));
-    const row = (name, cell) => `<tr><th scope=row>${name}</th>${places.map((at) => `<td>${cell(at)}</td>`).join("")}</tr>`;
-    const now = (n, digits) => (at) => (kept[at][1] ? num(kept[at][n], digits) : "–");
-    this.rows.innerHTML = row("query", (at) => at) + row("largest m", now(0, 0)) + row("sum z", now(1, 2)) +
-      row("answer u/z", now(2, 1)) + row("exact", (at) => num(exact[at][2], 1));
+    const size = level === ONE ? 1 : B;
+    const last = [...chip.done].at(-1) >> 2;
+    const exact = this.kept(level, chip.pairs);
+    const row = (name, cell) => `<tr><th scope=row>${name}</th>${range(size).map((n) => `<td>${cell(last * size + n)}</td>`).join("")}</tr>`;
+    this.rows.innerHTML = !chip.done.size ? "" : row("query", (at) => at) + row("largest m", (at) => kept[at][0]) +
+      row("sum z", (at) => num(kept[at][1])) + row("Y = u/z", (at) => num(kept[at][2], 1)) + row("exact", (at) => num(exact[at][2], 1));
   }
 
-  // Bytes against pairs, and operations against bytes: the machines' orders and one's own.
+  // Bytes against pairs; at the end operations against bytes.
   plots({ chip, orders, intensity, speed }) {
     const one = this.state.level === ONE;
     const all = chip.pairs.length;
     const most = one ? 3e6 : 8e6;
     const line = (points, look) => `<path class="${look}" d="M${points.join("L")}"/>`;
-    const text = (x, y, words, look = "end") => `<text x=${x} y=${y} class="${look}">${words}</text>`;
-    const dot = ([x, y], look, r = 6) => `<circle cx=${x} cy=${y} r=${r} class="${look}"/>`;
+    const text = (x, y, words, look = "") => `<text x=${x} y=${y} class="${look}">${words}</text>`;
+    const dot = ([x, y], look = "") => `<circle cx=${x} cy=${y} r=5 class="${look}"/>`;
+    const at = ([n, bytes]) => [20 + (180 * n) / all, Math.max(8, 126 - (112 * bytes) / most)];
     const end = (chip) => at([chip.done.size, chip.moved]);
-    const at = ([n, bytes]) => [30 + (170 * n) / all, Math.max(8, 126 - (112 * bytes) / most)];
     const top = at([(all * most) / FULL, most]);
-    this.graph.innerHTML = line([[30, 14], [30, 126], [200, 126]], "") + text(24, 20, most / 1e6) + text(24, 37, "MB") +
-      text(200, 142, `${all} pairs`) + (one ? "" : line([[30, 126], top], "weight") + text(top[0] + 6, 22, `table: ${mega(FULL)}`, "weight")) +
-      orders.map(({ name, chip }, n) => line(chip.course.map(at), `ghost g${n}`) + text(200, n ? end(chip)[1] + 19 : Math.max(44, end(chip)[1] - 9), name.replace("Attention", ""), `end g${n}`)).join("") +
-      line(chip.course.map(at), "mine") + dot(end(chip), "");
-    const under = (ratio) => [32 + 12.5 * (Math.log2(Math.max(ratio, 0.5)) + 1), 116 - 32 * Math.log10(Math.max(this.reached(ratio), 1))];
+    this.graph.innerHTML = line([[20, 14], [20, 126], [200, 126]], "") + text(2, 9, `${most / 1e6} MB`) +
+      text(200, 145, `${all} pairs`, "end") + (one ? "" : line([[20, 126], top], "weight") + text(top[0] + 6, 24, `full table: ${mega(FULL)}`, "weight")) +
+      orders.map(({ name, chip }, n) => line(chip.course.map(at), `g${n}`) + text(200, n ? end(chip)[1] + 19 : Math.max(44, end(chip)[1] - 9), name.replace("Attention", ""), "end")).join("") +
+      line(chip.course.map(at), "mine") + dot(end(chip));
+    const under = (ratio) => [40 + 11 * Math.log2(ratio), 116 - 32 * Math.log10(this.reached(ratio))];
     const [x, y] = under((4 * N * N * LONG * LONG * D) / FULL);
     const [peak, bandwidth] = this.numbers.roof;
-    this.roof.innerHTML = line([0.5, peak / bandwidth, 4096].map(under), "ink") + text(2, 12, "roofline: TFLOP/s", "") + text(36, 26, 1000) +
-      [1, 64, 4096].map((n) => text(under(n)[0] + 8, 134, n)).join("") + text(180, 150, "operations per byte") +
-      (one ? "" : dot([x, y], "weight", 4) + text(x + 8, y + 12, "table", "weight")) +
-      (intensity ? dot(under(intensity), "") + text(196, 92, `${whole(intensity)} per byte`, "mine end") + text(196, 109, `${whole(speed)} TFLOP/s`, "mine end") : "");
+    this.roof.innerHTML = chip.open().length ? "" : text(2, 12, "roofline of an H100") + line([0.5, peak / bandwidth, 4096].map(under), "ink") +
+      (one ? "" : dot([x, y], "weight") + text(x + 9, y + 12, "full table", "weight")) + dot(under(intensity)) +
+      text(196, 109, `${num(speed, 1)} TFLOP/s`, "mine end") + text(196, 130, `${num(intensity, 1)} FLOP per byte`, "mine end");
   }
 
-  // What the last step moved; a vector is too little to tell.
-  cause(chip) {
-    const before = this.chip(this.from);
-    const paid = chip.paid.slice(before.paid.length);
-    const cost = chip.moved - before.moved;
-    if (!this.state.moves.startsWith(this.from) || cost < SLOT || paid.length > 8) return "";
-    return `${paid.join(", ").replace(/ again(?=, .. again)/g, "")}: +${mega(cost, 2)}. `;
-  }
-
-  tell({ chip, orders, intensity, speed }) {
+  tell({ chip, orders, speed }) {
     const { level, slots, moves } = this.state;
-    const [n, all, moved, room] = [chip.done.size, chip.pairs.length, chip.moved, chip.room()];
+    const { wanted, hint } = this;
+    const all = chip.pairs.length;
     const waits = chip.slots.filter((tile) => tile[0] === "s").length;
-    const wants = chip.open().map((pair) => chip.wants(...pair));
-    const half = wants.filter(({ needs: [q, k, v], here, scores }) => v && !here && chip.has(q) && chip.has(k) && !chip.saved.has(scores));
-    if (this.wanted) {
-      const pair = half.find(({ scores }) => scores === this.wanted);
-      return (this.wanted[0] === "s" ? `Scores without their V need 4 free slots, not ${room}` : `The chip is full, and ${called(this.wanted)} needs a slot`) +
-        (pair ? `. Bring ${called(pair.needs[2])} first: then a strip at a time is enough.` : ": touch what shall go out.");
+    const wants = chip.open().map((pair) => chip.wants(pair));
+    if (wanted) {
+      const scores = wanted[0] === "s";
+      return `${called(wanted)} needs ${scores ? "4 free slots" : "a free slot"}: tap on the chip what shall go out.` +
+        (scores && !chip.saved.has(wanted) ? ` With ${called(`v${number(wanted) % N}`)} there, one slot is enough.` : "");
     }
-    if (waits && !n && !room)
-      return `The scores of ${waits / B} of ${all} pairs of tiles take ${waits} of ${slots} slots, and no answer has begun. Bring V₀: what happens to the scores?`;
-    const alone = level === ONE && slots < 7 ? "In 5 slots the machines share nothing: try 7, or let K and V stay for both." : "";
-    if (!moves)
-      return level === ONE ? `Q₀ and Q₁ are single queries of two requests on the same text. ${alone || "Whom do you serve first?"}`
-        : `Bring a Q, a K and a V; ${all} pairs make four answers.`;
-    if (n === all) {
-      const rate = whole(intensity);
-      const [peak, bandwidth] = this.numbers.roof;
-      const limit = speed < peak ? "" : `could compute at its peak; above ${mega((moved * intensity * bandwidth) / peak)} it `;
+    if (!wants[0]) {
       const best = Math.min(...orders.map(({ chip }) => chip.moved));
-      const end = moved < best ? "That beats both machines. " : moved > best ? `It can be done with ${mega(best)}. ` : "";
-      const then = level === ONE ? alone || "No order gets past 2: only more requests that share K and V help."
-        : slots > 5 ? "Are 5 slots enough?" : "Five do for a text of any length.";
-      return `Every answer is exact. ${mega(moved)} moved, ${rate} operation${rate === "1" ? "" : "s"} per byte: an H100 ${limit}waits for memory. ${end}${then}`;
+      return `✓ Every answer is exact, with ${mega(chip.moved)} moved. ${chip.moved < best ? "That beats both machines. " : chip.moved > best ? `It can be done with ${mega(best)}. ` : ""}An H100 ` +
+        `${speed < this.numbers.roof[0] ? "would wait for memory" : "could compute at its peak"}. ${level === ONE ? "Only more requests on the same text help." : slots > 5 ? "" : "Five slots do for a text of any length."}`;
     }
-    const cause = this.cause(chip);
+    // What the last step moved; a vector is too little to tell.
+    const cost = moves.startsWith(this.from) && chip.moved - chip.course[this.from.length / 2]?.[1];
     const [kind, j] = moves.slice(-2);
-    const asks = chip.slots.filter((tile) => tile[0] === "q" && chip.left(tile));
-    if (level === "causal" && /[kv]/.test(kind) && asks[0] && asks.every((q) => q[1] < j))
-      return `${asks.map(called).join(" and ")} may not look at ${called(`k${j}`)}: ${mega(SLOT * (chip.has(`k${j}`) + chip.has(`v${j}`)))} for nothing.`;
+    const asks = chip.slots.filter((tile) => tile[0] === "q");
     const stuck = wants.find(({ here }) => here);
-    const [q, k, v] = half[0]?.needs.map(called) ?? [];
-    const why = stuck?.away ? `${called(stuck.answer)} lies unfinished in slow memory: bring it back. `
-      : stuck ? `${stuck.needs.map(called).join(", ")} are here; free slots still needed: ${stuck.lacks}. `
-        : chip.news ? `The scores of ${chip.news} pair${chip.news > 1 ? "s" : ""} were added up and thrown away. `
-          : waits ? `Scores wait for their V in ${waits} slots: 512 × 512 numbers are four tiles of 512 × 128. `
-            : q ? `${q} and ${k} are here: ${level === ONE || room < B ? `bring ${v}: then a strip at a time is enough` : `tap their cell, S?, for the scores, or bring ${v}`}. `
+    const why = !moves ? level === ONE ? "Q₀ and Q₁ come from two requests on the same text. Can both use what you fetch?"
+      : `${level === "causal" ? "No query attends to later keys. " : ""}${all} pairs, ${slots} slots: each tile that moves costs ${mega(SLOT)}.`
+      : level === "causal" && /[kv]/.test(kind) && asks[0] && asks.every((q) => q[1] < j) ? `Masked: no query on the chip attends to ${called(`k${j}`)}.`
+      : stuck?.away ? `${called(stuck.answer)} lies unfinished in slow memory: bring it back.`
+        : stuck ? `No room for scores and answer: free ${stuck.lacks} more.`
+          : chip.news ? `✓ Scores ${chip.news === "strip" ? "made in one slot, " : ""}added up and thrown away. ${chip.ends[0] ? `${chip.ends.join(", ")} finished and written.` : ""}`
+            : waits ? `The scores of ${waits / B} of ${all} pairs fill ${waits} of ${slots} slots; all would fill ${all * B}.`
               : "";
-    return `${cause}${why}Pairs done: ${n} of ${all}.`;
+    return `${cost >= SLOT ? `${/[SY]/.test(kind) ? "Written out: " : ""}+${mega(cost)}. ` : ""}${why} ${hint ? `Tap ${called(hint)}.` : moves === GUIDE ? "Your turn: three rows are left." : ""}`;
   }
 
   static style = `
-    .two { display: grid; grid-template-columns: 1fr 296px; gap: 22px }
+    .picture { display: grid; grid-template-columns: 1fr 296px; gap: 22px; scroll-margin: 190px 0 9px }
     .memory, .board { display: grid; grid-template-columns: repeat(6, minmax(0, 1fr)); gap: 4px }
-    .memory button, .board button { min-width: 0; min-height: 36px; padding: 1px; border-radius: 5px }
+    .picture button { min-height: 36px; padding: 1px }
     .memory button { font-size: 15px; font-weight: 650; --v: .3 }
-    .memory .open, .memory .here, .memory .weight { color: var(--c) }
-    .memory .open, .memory .here, .board button:not(.cell) { background: none; box-shadow: inset 0 0 0 1px var(--d-surface) }
-    .memory .here { box-shadow: inset 0 0 0 2.5px }
-    .two .spent, .memory .masked.weight { background: none; color: var(--d-muted); text-decoration: line-through }
-    .two .asked { border: 2px dashed; color: var(--c) }
+    .memory .open, .memory .fetched, .memory .weight { color: var(--c) }
+    .memory .open, .memory .fetched, .board button:not(.cell) { background: none; box-shadow: inset 0 0 0 1px var(--d-surface) }
+    .memory .fetched { box-shadow: inset 0 0 0 2.5px }
+    .picture .used { background: none; color: var(--d-muted); text-decoration: line-through }
+    .picture .computable { border: 2px dashed; color: var(--c) }
     .output.done { background: var(--c); color: var(--d-paper) }
     .memory .wanted { outline: 3px solid var(--d-ink) }
-    .memory .weight:not(.here) { background: var(--d-surface) }
-    .board { grid-template-columns: repeat(auto-fill, minmax(74px, 1fr)); padding: 6px; scroll-margin: 99px; border-radius: 9px; box-shadow: inset 0 0 0 2px var(--d-line) }
+    .memory .weight:not(.fetched) { background: var(--d-surface) }
+    .board { grid-template-columns: repeat(auto-fill, minmax(74px, 1fr)); padding: 6px; border-radius: 9px; box-shadow: inset 0 0 0 2px var(--d-line) }
     .board button { flex-direction: column; min-height: 46px; font-size: 11.5px; line-height: 1.35; --v: .7 }
     b { font-size: 15px } .board span { white-space: pre }
-    .hands button { margin: 4px 8px 0 0 }
-    .below { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 16px }
-    table { border-collapse: collapse; font-size: 12.5px; table-layout: fixed; align-self: start; width: 100% }
-    th { text-align: left; color: var(--d-muted); font-weight: 400; white-space: nowrap; width: 36% }
+    .below { display: grid; grid-template-columns: 1fr 1fr 1fr; gap: 16px; margin-top: 12px }
+    table { font-size: 12.5px; align-self: start; width: 100% }
+    th { text-align: left; color: var(--d-muted); font-weight: 400 }
     td { text-align: right } tr:nth-child(4) { font-weight: 650; color: var(--d-output) }
     .end { text-anchor: end }
     .weight { fill: var(--c) } .mine { fill: var(--d-output); font-weight: 650 }
+    svg:empty { display: none }
     path[class] { fill: none; stroke: var(--c, var(--d-line)); stroke-width: 1.5 }
     path.mine { stroke: var(--d-output); stroke-width: 3 }
     circle { fill: var(--d-output) }
-    .g0 { stroke-dasharray: 6 3; text-decoration: underline dashed }
-    .g1 { stroke-dasharray: 2 3; text-decoration: underline dotted }
-    @container (max-width: 600px) { .two { grid-template-columns: 1fr; gap: 8px } .say { min-height: 5.8em }
-      .card button, .set span { min-height: 44px; min-width: 44px } .controls > [class^=g] { width: 100% } .reset { margin: 0 }
-      table { grid-column: 1 / -1 } }`;
+    .g0 { stroke-dasharray: 6 3 } .g1 { stroke-dasharray: 2 3 }
+    @container (max-width: 600px) { .picture { grid-template-columns: 1fr; gap: 8px } .say { min-height: 4.35em }
+      .card button, .set span { min-height: 44px; min-width: 44px } .controls > button { flex: 1 1 40% } .control { width: 100% }
+      .below { grid-template-columns: 1fr 1fr; grid-auto-flow: dense } table { grid-column: 1 / -1 } }`;
 }
 
 define("attn-controller", MemoryController);

@@ -66,9 +66,8 @@ class Chip:
         return sum(map(self.spent, self.slots))
 
     def place(self, tile: str) -> None:
-        """Into the first empty slot, else the first that can be had."""
-        free = [n for n, old in enumerate(self.slots) if self.spent(old)]
-        self.slots[min(free, key=lambda n: (self.slots[n] != "", n))] = tile
+        """Into the first slot that can be had."""
+        self.slots[next(n for n, old in enumerate(self.slots) if self.spent(old))] = tile
 
     def drop(self, tile: str) -> None:
         """Empty its slots."""
@@ -100,10 +99,8 @@ class Chip:
             count, pair = B, divmod(place, N)
             both = there or {f"q{pair[0]}", f"k{pair[1]}"} <= set(self.slots)
             known = self.name != ONE and pair in self.pairs and pair not in self.done and both
-        elif tile[0] == "y":
-            known = there
         else:
-            known = place < (ROWS[self.name] if tile[0] == "q" else N)
+            known = tile[0] != "y" or there
         if tile in self.slots or not known or self.room() < count:
             return False
         self.moved += self.size(tile) if there or tile[0] != "s" else 0
@@ -170,7 +167,7 @@ def machines(name: str, slots: int) -> list[dict]:
         chip, moves = Chip(name, slots), order(name, slots, *how)
         for move in moves:
             chip.move(move)
-        found.append({"moves": moves, "chip": {"moved": chip.moved}})
+        found.append({"moves": "".join(moves), "chip": {"moved": chip.moved}})
     return found
 
 
@@ -184,10 +181,10 @@ class MemoryController(Explorable):
 
     tag = "controller"
     needs = ()
-    question = "In which order would you fetch the tiles?"
+    question = "Attention on a small chip: how few bytes can you move?"
 
     def start(self) -> dict:
-        return {"level": "all pairs", "slots": SLOTS[-1], "moves": "q0k0s0k1s1k2"}
+        return {"level": "all pairs", "slots": SLOTS[-1], "moves": "q0k0s0"}
 
     def fixed(self) -> dict:
         return {"numbers": NUMBERS, "roof": [PEAK / 1e12, BANDWIDTH / 1e12]}
@@ -203,7 +200,7 @@ class MemoryController(Explorable):
         return {
             "chip": {"slots": chip.slots, "moved": chip.moved},
             "saved": sorted(chip.saved),
-            "done": sorted(i * N + j for i, j in chip.done),
+            "done": [i * N + j for i, j in chip.done],
             "intensity": intensity,
             "speed": reached(intensity) / 1e12,
             "orders": machines(name, slots),
@@ -228,7 +225,8 @@ class MemoryController(Explorable):
     def picture(self) -> str:
         """Slow memory with the table of pairs, and the chip."""
         slots = self.result(self.start())["chip"]["slots"]
-        label = f"slow memory: Q, K, V and Y in 4 tiles each; on the chip: {', '.join(slots)}"
+        taken = ", ".join(filter(None, slots))
+        label = f"slow memory: Q, K, V and Y in 4 tiles each; on the chip: {taken}"
         picture = Still(640, 276, label)
         roles = {"q": "query", "k": "key", "v": "value", "y": "output", "s": "weight"}
         picture.text(160, 16, "slow memory", bold=True)
@@ -245,10 +243,9 @@ class MemoryController(Explorable):
                     if (tile in slots) == here:
                         squares += f"M{x} {y}h48v34h-48z"
                         if kind != "s" or here:
-                            name = "S" if kind == "s" else called(tile)
-                            picture.text(x + 24, y + 22, name, "cell" if here else role)
+                            picture.text(x + 24, y + 22, called(tile), "cell" if here else role)
                 for n, (x, y) in enumerate(places if here else ()):
-                    if slots[n][0] == kind:
+                    if slots[n].startswith(kind):
                         squares += f"M{x} {y}h92v56h-92z"
                         row = f" {slots[: n + 1].count(slots[n])}/{B}" if kind == "s" else ""
                         picture.text(x + 46, y + 33, called(slots[n]) + row, "cell")
@@ -256,24 +253,23 @@ class MemoryController(Explorable):
                 faint = 0.8 if here else 0.2 if kind in "qkv" else 1
                 style = f"fill:var(--d-{fill});fill-opacity:calc({faint} * var(--d-{role}-reach))"
                 picture.parts.insert(0, f'<path d="{squares}" style="{style}"/>')
+        empty = "".join(f"M{x} {y}h92v56h-92z" for n, (x, y) in enumerate(places) if not slots[n])
+        picture.parts.insert(0, f'<path d="{empty}" style="fill:var(--d-surface)"/>')
         return picture.svg()
 
     def sentence(self) -> str:
         slots = self.result(self.start())["chip"]["slots"]
         waits = sum(tile.startswith("s") for tile in slots)
         return (
-            f"The scores of {waits // B} of {N * N} pairs of tiles take {waits} "
-            f"of {len(slots)} slots, and no answer has begun. Bring {called('v0')}: what happens "
-            "to the scores?"
+            f"The scores of {waits // B} of {N * N} pairs fill {waits} of {len(slots)} slots; "
+            f"all would fill {B * N * N}. Tap {called('v0')}."
         )
 
 
 def called(tile: str) -> str:
-    """Q₀: a tile by its name; scores by their pair, Q₀K₁."""
-    if tile[0] == "s":
-        i, j = divmod(int(tile[1], 16), N)
-        return called(f"q{i}") + called(f"k{j}")
-    return tile[0].upper() + "₀₁₂₃"[int(tile[1])]
+    """Q₀: a tile by its name; scores by their pair, S₀₁."""
+    places = divmod(int(tile[1], 16), N) if tile[0] == "s" else [int(tile[1])]
+    return tile[0].upper() + "".join("₀₁₂₃"[n] for n in places)
 
 
 def kept(name: str, pairs: Sequence[tuple[int, int]]) -> list[list[float]]:
