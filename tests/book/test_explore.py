@@ -670,7 +670,7 @@ def test_the_first_row_is_shown_tile_by_tile(blank):
         assert visit.ask("return e.result.done") == [0, 1, 2, 3]
         assert said(visit) == (
             "+0.26 MB. ✓ Scores made in one slot, added up and thrown away. "
-            "Y₀ finished and written. Your turn: three rows are left."
+            "Y₀ finished and written. Your turn: three rows left."
         )
         assert visit.ask(wanted) == []
         assert visit.find("p >> text=4 of 16 pairs done").is_visible()
@@ -688,11 +688,11 @@ def test_a_tap_brings_a_tile_and_where_all_is_full_the_next_tap_makes_room(blank
         )
         tile(visit, "S₀₂").tap()
         assert said(visit) == (
-            "S₀₂ needs 4 free slots: tap on the chip what shall go out. "
+            "S₀₂ needs 4 free slots: tap on the chip what goes out. "
             "With V₂ there, one slot is enough."
         )
         tile(visit, "V₀").tap()
-        assert said(visit) == "V₀ needs a free slot: tap on the chip what shall go out."
+        assert said(visit) == "V₀ needs a free slot: tap on the chip what goes out."
         tile(visit, "slot 12: K₂").tap()
         full = start + "k1s1k2K2v0"
         assert said(visit) == "+0.13 MB. ✓ Scores added up and thrown away."
@@ -814,12 +814,18 @@ def test_with_five_slots_v_first_makes_a_strip_of_scores_enough(blank):
         visit.ask("e.set({ slots: 5, moves: 'q0k0' }); await e.ready")
         touch(visit, "S₀₀")
         assert said(visit) == (
-            "S₀₀ needs 4 free slots: tap on the chip what shall go out. "
+            "S₀₀ needs 4 free slots: tap on the chip what goes out. "
             "With V₀ there, one slot is enough."
         )
         touch(visit, "V₀")
         assert said(visit) == "+0.13 MB. ✓ Scores made in one slot, added up and thrown away."
         assert visit.find(".board .computable").inner_text() == "scores, gone"
+        touch(visit, "K₁", "V₁")
+        assert said(visit) == "V₁ needs a free slot: tap on the chip what goes out."
+        touch(visit, "slot 2: K₀")
+        assert said(visit) == "+0.13 MB. No room to compute: free 1 more."
+        touch(visit, "V₀")
+        assert said(visit) == "✓ Scores made in one slot, added up and thrown away."
 
 
 def test_under_the_causal_mask_a_tile_that_no_query_may_see_is_for_nothing(blank):

@@ -211,7 +211,12 @@ class MemoryController extends Explorable {
     choose("level", LEVELS);
     choose("slots", [12, 5]);
     this.machines = range(2).map((n) => this.button("", () => this.machine(n)));
-    this.next = this.button("", () => this.cells[0].focus(this.set(this.offer)), { class: "output done" });
+    const begin = () => {
+      this.set(this.offer);
+      this.render();
+      this.tiles[1].focus();
+    };
+    this.next = this.button("", begin, { class: "output done" });
   }
 
   // A change stops the machine, and Undo takes it back.
@@ -276,7 +281,7 @@ class MemoryController extends Explorable {
     };
     if (!matchMedia("(prefers-reduced-motion: reduce)").matches) {
       this.timer = setInterval(next, 260);
-      this.picture.scrollIntoView({ block: "nearest" });
+      this.tiles[1].scrollIntoView({ block: "nearest" });
     }
     next();
   }
@@ -395,7 +400,7 @@ class MemoryController extends Explorable {
     const under = (ratio) => [40 + 11 * Math.log2(ratio), 116 - 32 * Math.log10(this.reached(ratio))];
     const [x, y] = under((4 * N * N * LONG * LONG * D) / FULL);
     const [peak, bandwidth] = this.numbers.roof;
-    this.roof.innerHTML = chip.open().length ? "" : text(2, 12, "roofline of an H100") + line([0.5, peak / bandwidth, 4096].map(under), "ink") +
+    this.roof.innerHTML = chip.open().length ? "" : text(2, 12, "roofline, H100") + line([0.5, peak / bandwidth, 4096].map(under), "ink") +
       (one ? "" : dot([x, y], "weight") + text(x + 9, y + 12, "full table", "weight")) + dot(under(intensity)) +
       text(196, 109, `${num(speed, 1)} TFLOP/s`, "mine end") + text(196, 130, `${num(intensity, 1)} FLOP per byte`, "mine end");
   }
@@ -408,35 +413,35 @@ class MemoryController extends Explorable {
     const wants = chip.open().map((pair) => chip.wants(pair));
     if (wanted) {
       const scores = wanted[0] === "s";
-      return `${called(wanted)} needs ${scores ? "4 free slots" : "a free slot"}: tap on the chip what shall go out.` +
+      return `${called(wanted)} needs ${scores ? "4 free slots" : "a free slot"}: tap on the chip what goes out.` +
         (scores && !chip.saved.has(wanted) ? ` With ${called(`v${number(wanted) % N}`)} there, one slot is enough.` : "");
     }
     if (!wants[0]) {
       const best = Math.min(...orders.map(({ chip }) => chip.moved));
       return `✓ Every answer is exact, with ${mega(chip.moved)} moved. ${chip.moved < best ? "That beats both machines. " : chip.moved > best ? `It can be done with ${mega(best)}. ` : ""}An H100 ` +
-        `${speed < this.numbers.roof[0] ? "would wait for memory" : "could compute at its peak"}. ${level === ONE ? "Only more requests on the same text help." : slots > 5 ? "" : "Five slots do for a text of any length."}`;
+        `${speed < this.numbers.roof[0] ? "would wait for memory" : "could compute at its peak"}. ${level === ONE ? "At best each K and V serves both requests." : slots > 5 ? "" : "Five slots do for a text of any length."}`;
     }
     // What the last step moved; a vector is too little to tell.
     const cost = moves.startsWith(this.from) && chip.moved - chip.course[this.from.length / 2]?.[1];
     const [kind, j] = moves.slice(-2);
     const asks = chip.slots.filter((tile) => tile[0] === "q");
     const stuck = wants.find(({ here }) => here);
-    const why = !moves ? level === ONE ? "Q₀ and Q₁ come from two requests on the same text. Can both use what you fetch?"
-      : `${level === "causal" ? "No query attends to later keys. " : ""}${all} pairs, ${slots} slots: each tile that moves costs ${mega(SLOT)}.`
+    const why = !moves ? level === ONE ? "Q₀ and Q₁ are two requests on the same text. Can both use what you fetch?"
+      : `${level === "causal" ? "No query sees later keys. " : ""}${all} pairs, ${slots} slots: each tile that moves costs ${mega(SLOT)}.`
       : level === "causal" && /[kv]/.test(kind) && asks[0] && asks.every((q) => q[1] < j) ? `Masked: no query on the chip attends to ${called(`k${j}`)}.`
       : stuck?.away ? `${called(stuck.answer)} lies unfinished in slow memory: bring it back.`
-        : stuck ? `No room for scores and answer: free ${stuck.lacks} more.`
+        : stuck ? `No room to compute: free ${stuck.lacks} more.`
           : chip.news ? `✓ Scores ${chip.news === "strip" ? "made in one slot, " : ""}added up and thrown away. ${chip.ends[0] ? `${chip.ends.join(", ")} finished and written.` : ""}`
             : waits ? `The scores of ${waits / B} of ${all} pairs fill ${waits} of ${slots} slots; all would fill ${all * B}.`
               : "";
-    return `${cost >= SLOT ? `${/[SY]/.test(kind) ? "Written out: " : ""}+${mega(cost)}. ` : ""}${why} ${hint ? `Tap ${called(hint)}.` : moves === GUIDE ? "Your turn: three rows are left." : ""}`;
+    return `${cost >= SLOT ? `${/[SY]/.test(kind) ? "Written out: " : ""}+${mega(cost)}. ` : ""}${why} ${hint ? `Tap ${called(hint)}.` : moves === GUIDE ? "Your turn: three rows left." : ""}`;
   }
 
   static style = `
-    .picture { display: grid; grid-template-columns: 1fr 296px; gap: 22px; scroll-margin: 190px 0 9px }
+    .picture { display: grid; grid-template-columns: 1fr 296px; gap: 22px }
     .memory, .board { display: grid; grid-template-columns: repeat(6, minmax(0, 1fr)); gap: 4px }
     .picture button { min-height: 36px; padding: 1px }
-    .memory button { font-size: 15px; font-weight: 650; --v: .3 }
+    .memory button { font-size: 15px; font-weight: 650; --v: .3; scroll-margin: 200px }
     .memory .open, .memory .fetched, .memory .weight { color: var(--c) }
     .memory .open, .memory .fetched, .board button:not(.cell) { background: none; box-shadow: inset 0 0 0 1px var(--d-surface) }
     .memory .fetched { box-shadow: inset 0 0 0 2.5px }
