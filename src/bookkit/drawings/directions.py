@@ -8,7 +8,7 @@ from attnbook.train.optimizers import orthogonalise
 from bookkit.drawings.drawing import Drawing
 from bookkit.drawings.pen import Pen, Point
 
-WIDTH, HEIGHT = 200, 118
+WIDTH, HEIGHT, LOW = 200, 118, 36
 
 
 def relative(matrix: Float[Tensor, "R C"]) -> Float[Tensor, " n"]:
@@ -46,19 +46,27 @@ def step_directions(gradient: Float[Tensor, "R C"]) -> Drawing:
         f"square, so that all three have the same length in all. {found}. The first two fall "
         "steeply, the third stays near 1 almost to its end."
     )
-    wide, tall = Pen(720, 196), Pen(360, 606)
     top = max(float(values[0]) for values in panels.values())
-    for n, (name, values) in enumerate(panels.items()):
-        profile(wide, (30 + 238 * n, 0), WIDTH, name, values, top)
-        profile(tall, (30, 206 * n), 310, name, values, top)
+    rooms = [max(round(HEIGHT * float(v[0]) / top), LOW) for v in panels.values()]
+    wide, tall, y = Pen(720, 196), Pen(360, sum(rooms) + 100 * len(rooms) - 22), 0
+    for n, ((name, values), room) in enumerate(zip(panels.items(), rooms, strict=True)):
+        profile(wide, (30 + 238 * n, 0), WIDTH, name, values, top, HEIGHT)
+        profile(tall, (30, y), 310, name, values, top, room)  # no higher than its bars
+        y += room + 100
     return Drawing(wide, tall, "Directions of a gradient and of two steps", desc)
 
 
 def profile(
-    pen: Pen, place: Point, width: int, name: str, values: Float[Tensor, " n"], top: float
+    pen: Pen,
+    place: Point,
+    width: int,
+    name: str,
+    values: Float[Tensor, " n"],
+    top: float,
+    room: int,
 ) -> None:
     """One matrix: strong directions that hold half are dark, all others pale."""
-    (x, y), floor = place, place[1] + 30 + HEIGHT
+    (x, y), floor = place, place[1] + 30 + room
     count, strong = len(values), half(values)
     role = "output" if name.startswith("Muon") else "gradient" if name == "gradient" else "query"
     pen.text(x + width / 2, y + 16, name, "b")
