@@ -9,8 +9,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from attnlabs import errors, parts, project, source
-from attnlabs.grading import board
+from attnlabs.grading import board, report
 from attnlabs.grading.row import Answer, Row
+from attnlabs.grading.submissions import Submission
 from attnlabs.inside import cells
 from attnlabs.inside import parts as inside
 from attnlabs.inside.answer import executed
@@ -196,6 +197,15 @@ def test_the_lab_s_own_project_has_all_points_that_need_no_reader(of, lab):
     assert sum(row.questions[name].points or 0 for name in lab.parts) == 12
     empty = of(8).grade(of(8).hand_in({}), **PATIENT)
     assert sum(empty.questions[name].points or 0 for name in lab.parts) == 0
+
+
+def test_the_page_of_the_class_has_what_was_said_of_each_part(lab, tmp_path):
+    row = Row("a.ipynb", questions={asked.name: Answer(0, "") for asked in lab.asked})
+    row.questions["sampling"] = Answer(0, "it samples the likeliest.", ["greedy"])
+    row.questions["on the leaderboard"] = Answer(0, "no score on the leaderboard: late")
+    report.write(lab, [Submission("a.ipynb", b"")], [row], tmp_path / "lab8.csv")
+    page = (tmp_path / "lab8.html").read_text(encoding="utf-8")
+    assert "it samples the likeliest." in page and "no score" not in page
 
 
 def test_the_leaderboard_s_points_come_from_its_table(lab, tmp_path):

@@ -11,6 +11,7 @@ from attnlabs.grading.roster import Absent
 from attnlabs.grading.row import BY_HAND, NO_NOTEBOOK, READ, Row
 from attnlabs.grading.submissions import Owner
 from attnlabs.judge import GENERAL
+from attnlabs.parts import ASKS
 from attnlabs.source import Asked, Lab
 
 
@@ -129,7 +130,7 @@ def question(lab: Lab, asked: Asked, rows: Sequence[Row], names: dict[int, str])
     points = [row.questions[asked.name].points for row in rows]
     given = [number for number in points if number is not None]
     if len(given) < len(rows):
-        head += f"<p>{len(rows) - len(given)} answers are to be read.</p>"
+        head += f"<p>{len(rows) - len(given)} answers are still open.</p>"
     if not given:
         return head
     full, some = sum(p == asked.points for p in given), sum(0 < p < asked.points for p in given)
@@ -149,14 +150,7 @@ def mistakes(lab: Lab, asked: Asked, rows: Iterable[Row], names: dict[int, str])
     """The mistakes of one question, the most frequent first, in the words of each one's copy."""
     who: defaultdict[str, list[str]] = defaultdict(list)
     for row in rows:
-        answer = row.questions[asked.name]
-        words = lab.compared[asked.name].mistakes | lab.of(row.student).flips(asked.name) | GENERAL
-        kinds = [words[name] for name in answer.mistakes if name in words]
-        if not kinds and (answer.points or 0) < asked.points:
-            undone = answer.text.startswith(("not yet implemented", "no cell defines"))
-            decided = "set by hand" if answer.text.startswith(BY_HAND) else "something else"
-            kinds = ["not written" if undone else decided]
-        for kind in kinds:
+        for kind in kinds(lab, asked, row):
             who[kind].append(names[id(row)])
     ordered = sorted(who.items(), key=lambda pair: (pair[0] in OTHERS, -len(pair[1])))
     if not ordered:
@@ -164,6 +158,23 @@ def mistakes(lab: Lab, asked: Asked, rows: Iterable[Row], names: dict[int, str])
     found = table([], [(len(people), kind) for kind, people in ordered], "count")
     people = "".join(f"<li>{text(kind)}: {text(', '.join(one))}</li>" for kind, one in ordered)
     return f"{found}<details><summary>Who</summary><ul>{people}</ul></details>"
+
+
+def kinds(lab: Lab, asked: Asked, row: Row) -> list[str]:
+    """What is wrong with one answer, in words. A part of a project is compared with no answer: of
+    it what was said, and nothing of points that a contest gives."""
+    answer = row.questions[asked.name]
+    lost = (answer.points or 0) < asked.points
+    if asked.name in lab.parts:
+        tried = any(part.kind in ASKS for part in lab.parts[asked.name])
+        return [answer.text] if tried and lost else []
+    words = lab.compared[asked.name].mistakes | lab.of(row.student).flips(asked.name) | GENERAL
+    found = [words[name] for name in answer.mistakes if name in words]
+    if found or not lost:
+        return found
+    undone = answer.text.startswith(("not yet implemented", "no cell defines"))
+    decided = "set by hand" if answer.text.startswith(BY_HAND) else "something else"
+    return ["not written" if undone else decided]
 
 
 OTHERS = ("set by hand", "not written", "something else")
