@@ -6,6 +6,7 @@ Plants and findings are judged in `attnlabs.lab13` and `attnlabs.grading.plants`
 import torch
 
 from attnlabs.draws import whole
+from attnlabs.parts import Part
 from attnlabs.question import Case, Question
 
 
@@ -260,3 +261,5 @@ QUESTIONS = {
         },
     ),
 }
+
+PARTS = {"the contest": (Part("contest", ()),)}

@@ -20,7 +20,7 @@ from typing import Any
 
 from attnbook import device
 from attnbook.provenance import provenance, write
-from attnlabs import leaderboard
+from attnlabs import cli, leaderboard
 
 ROOT = Path(__file__).resolve().parents[1]
 STORE = ROOT / "results" / "class_of_twenty.json"
@@ -91,7 +91,7 @@ def table(path: Path) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--minutes", type=leaderboard.minutes, default=1.0)
+    parser.add_argument("--minutes", type=cli.minutes, default=1.0)
     minutes = parser.parse_args().minutes
     out, spent = PLACE / "leaderboard.csv", PLACE / "seconds.json"
     folder, begin = handed_in(), time.perf_counter()

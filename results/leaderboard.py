@@ -14,7 +14,7 @@ from typing import Any
 
 from attnbook import device
 from attnbook.provenance import provenance, write
-from attnlabs import leaderboard, nats
+from attnlabs import cli, leaderboard, nats
 from attnlabs.grading import contest, sandbox
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -36,7 +36,7 @@ def measured(all_alike: contest.Contest, minutes: float, name: str, raw: Any) ->
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=leaderboard.minutes, default=1.0)
+    parser.add_argument("--minutes", type=cli.minutes, default=1.0)
     minutes = parser.parse_args().minutes
     train, held_out = leaderboard.texts("shakespeare", None)
     sizes = leaderboard.PASSAGES, leaderboard.BEFORE, leaderboard.SIZE

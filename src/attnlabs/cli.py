@@ -1,29 +1,13 @@
 """The command `attnlabs`: labs for students, grades for lecturers."""
 
+# Each command imports what it needs: torch takes seconds, and `--help` has no use for it.
+
 import argparse
-import os
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from attnbook.shell import Parser, run
-from attnlabs import gradescope, leaderboard, nbgrader, plants, probes, release, source
-from attnlabs.grading import board, by_hand, folder, grade, report, roster, sandbox, submissions
-from attnlabs.grading.row import NO_NOTEBOOK, Row
-
-NO_WALLS = (
-    "attnlabs: bubblewrap (bwrap) is not installed or does not work here: students' code runs with "
-    "limits, but it can reach the network and read files. Install the package bubblewrap, or grade "
-    "on a machine where that does no harm."
-)
-AS_ROOT = (
-    "you are root, bubblewrap (bwrap) is not installed or does not work here, and no other user "
-    "may run this Python: students' code would run as root. Install the package bubblewrap, or "
-    "grade as another user; --as-root grades all the same"
-)
 
 
 def main(words: list[str] | None = None) -> int | None:
@@ -51,6 +35,8 @@ def parser() -> Parser:
     one.add_argument("--late", type=percent, default=0, help=help)
     help = "lab 8: the table of its leaderboard, which has the points of that question"
     one.add_argument("--leaderboard", type=Path, help=help)
+    help = "lab 13: the table of points that `attnlabs finds` has written"
+    one.add_argument("--finds", type=Path, help=help)
     one.add_argument("--as-root", action="store_true", help="even if students' code runs as root")
     one = command(commands, "gradescope", run_gradescope, "write an autograder for Gradescope")
     help = "the zip that is uploaded to Gradescope, or a folder for it"
@@ -61,11 +47,44 @@ def parser() -> Parser:
     one.add_argument(
         "--to", type=Path, required=True, help="the folder source/ of the nbgrader course"
     )
-    leaderboard.add(commands)
-    plants.add(commands)
+    contests(commands)
     help = "store what the students' checks compare with"
     command(commands, "probes", run_probes, help, str, "number of the lab, or: chapters")
     return top
+
+
+def contests(commands: Any) -> None:
+    """The commands of the contests of labs 8 and 13."""
+    help = "train the projects of lab 8 and rank them by nats per byte"
+    one = contest(commands, "leaderboard", run_leaderboard, help, "notebooks")
+    one.add_argument("--minutes", type=minutes, default=2.0, help="of processor time, each")
+    help = "python-docs, shakespeare, or a file, whose last tenth is held out"
+    one.add_argument("--text", default="shakespeare", help=help)
+    help = "a file nobody has seen, instead of the last tenth of the text"
+    one.add_argument("--held-out", type=Path, help=help)
+    one.add_argument("--workers", type=int, help="projects at a time; as many as processors")
+    one.add_argument("--labs", type=Path, default="labs", help="folder with the labs' sources")
+    one.add_argument("--no-levels", action="store_true", help="without the three references")
+    one.add_argument("--without-walls", action="store_true", help="even if nothing keeps code in")
+    unseen = "a text nobody has seen, instead of the held-out part of Python's documentation"
+    help = "lab 13: measure the models in which teams have hidden a backdoor, and number them"
+    one = contest(commands, "plants", run_plants, help, "safetensors files")
+    one.add_argument("--held-out", type=Path, help=unseen)
+    help = "lab 13: judge what teams have found in the others' models, and add up all points"
+    one = contest(commands, "finds", run_finds, help, "JSON files")
+    one.add_argument("--plants", type=Path, default="plants.csv", help="the table of plants")
+    one.add_argument("--held-out", type=Path, help=unseen)
+
+
+def contest(
+    commands: Any, name: str, run: Callable[[argparse.Namespace], None], help: str, files: str
+) -> argparse.ArgumentParser:
+    """A command about what was handed in for a contest."""
+    parser = commands.add_parser(name, help=help, description=help)
+    parser.add_argument("submissions", type=Path, help=f"a folder or zip of {files}")
+    parser.add_argument("--out", type=Path, default=f"{name}.csv", help="the table")
+    parser.set_defaults(run=run)
+    return parser
 
 
 def command(
@@ -98,7 +117,23 @@ def percent(word: str) -> int:
     return int(word)
 
 
+def minutes(word: str) -> float:
+    """A number above 0."""
+    try:
+        found = float(word)
+    except ValueError:
+        found = 0.0
+    if not 0 < found <= 600:
+        raise argparse.ArgumentTypeError(f"{word!r} is not a number of minutes from 0 to 600")
+    return found
+
+
 def run_release(options: argparse.Namespace) -> None:
+    from tqdm import tqdm
+
+    from attnlabs import release, source
+    from attnlabs.grading import roster
+
     lab = source.find(options.lab, options.labs)
     people = roster.read(options.roster) if options.roster else None
     a_file = options.to.suffix == ".ipynb"
@@ -114,72 +149,32 @@ def run_release(options: argparse.Namespace) -> None:
 
 
 def run_grade(options: argparse.Namespace) -> None:
-    lab = source.find(options.lab, options.labs)
-    out, place = options.out, options.out.with_suffix("")
-    if out.suffix != ".csv" or out.is_dir():
-        raise ValueError(f"--out {out}: the name of a table is needed, such as grades.csv")
-    where = options.submissions.resolve()
-    if place.resolve() in (where, *where.parents):
-        raise ValueError(f"{options.submissions} lies in {place}/, where tables go: another --out?")
-    files = submissions.collect(
-        options.submissions, leave_out=[out, out.with_suffix(".html"), place]
-    )
-    if not files:
-        raise ValueError(f"{options.submissions}: there are no files in it")
-    people = roster.read(options.roster) if options.roster else None
-    program = walls(options.as_root)
-    folder.claim(place, lab)
-    grader = grade.Grader(lab, folder.seed_of(place), program)
-    rows = grade.grade(grader, files, place, options.workers)
-    absent = roster.compare(rows, files, people)
-    if options.leaderboard:
-        board.credit(lab, rows, options.leaderboard)
-    by_hand.days_late(files, rows, options.late)
-    others = report.write(lab, files, rows, out, absent)
-    print(
-        f"{len(rows)} rows in {out}; the class on one page in {out.with_suffix('.html')}; ", end=""
-    )
-    print(f"feedback and other tables in {place}/")
-    tell(rows, place, [str(file) for file, _, points, *_ in others if points], absent)
+    from attnlabs.grading import command
+
+    command.run(options)
 
 
-def walls(as_root: bool) -> str | None:
-    """What keeps hostile answers in, if this machine has it; ValueError where nothing would."""
-    program = sandbox.walls()
-    if program is None:
-        if os.getuid() == 0 and not sandbox.open_to_all() and not as_root:
-            raise ValueError(AS_ROOT)
-        print(NO_WALLS, file=sys.stderr)
-    return program
+def run_leaderboard(options: argparse.Namespace) -> None:
+    from attnlabs import leaderboard
+
+    leaderboard.run(options)
 
 
-def tell(rows: Sequence[Row], place: Path, strange: Sequence[str], absent: roster.Absent) -> None:
-    """What a lecturer should look at after a grading."""
-    look = sum(row.status in ("review", "incomplete", "error") for row in rows)
-    if look:
-        print(f"{look} of them to look at: see the columns status, reason and review")
-    none = sum(row.status in NO_NOTEBOOK for row in rows)
-    if none:
-        print(f"{none} files could not be read as a notebook: see the column reason")
-    waiting = sum(board.waits(row) for row in rows)
-    if waiting:
-        print(f"{waiting} wait for the leaderboard: see --leaderboard")
-    to_read = sum(row.is_open for row in rows if not board.waits(row) or row.answers)
-    if to_read:
-        print(f"{to_read} have written answers to read: see {place}/written.csv")
-    if strange:
-        where = f"{place}/written.csv or by-hand.csv"
-        print(f"points in {where} belong to no file here: {', '.join(sorted(set(strange)))}")
-    if any(row.late and not row.percent for row in rows):
-        print("some files are late, which costs nothing: see --late and the column late")
-    if absent.nothing:
-        print(f"{len(absent.nothing)} on the list handed in nothing: {', '.join(absent.nothing)}")
-    if absent.unreadable:
-        names = ", ".join(absent.unreadable)
-        print(f"{len(absent.unreadable)} on the list handed in nothing that can be read: {names}")
+def run_plants(options: argparse.Namespace) -> None:
+    from attnlabs import plants
+
+    plants.run_plants(options)
+
+
+def run_finds(options: argparse.Namespace) -> None:
+    from attnlabs import plants
+
+    plants.run_finds(options)
 
 
 def run_gradescope(options: argparse.Namespace) -> None:
+    from attnlabs import gradescope, source
+
     lab, to = source.find(options.lab, options.labs), options.to
     if to.is_dir():
         to /= "autograder.zip"
@@ -190,10 +185,14 @@ def run_gradescope(options: argparse.Namespace) -> None:
 
 
 def run_nbgrader(options: argparse.Namespace) -> None:
+    from attnlabs import nbgrader, source
+
     print(nbgrader.write(source.find(options.lab, options.labs), options.to))
 
 
 def run_probes(options: argparse.Namespace) -> None:
+    from attnlabs import probes, source
+
     if options.lab == "chapters":
         exercises = source.module(options.labs / "chapters.py").QUESTIONS
         print(probes.store(probes.FOLDER / "chapters.probes.gz", "chapters", exercises, {}))

@@ -74,7 +74,8 @@ def results(lab: Lab, row: Row) -> dict[str, Any]:
     tests: list[dict[str, Any]] = []
     for asked in lab.asked:
         answer = row.questions[asked.name]
-        if asked.code and (answer.points is not None or row.reason):
+        tried = asked.code and asked.name not in lab.contests
+        if tried and (answer.points is not None or row.reason):
             points = answer.points or 0
             test = {"number": str(asked.number), "name": asked.name, "score": points}
             said = "\n\n".join([answer.text, *([aligned(answer.table)] if answer.table else [])])

@@ -4,7 +4,6 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 from attnbook.data import text
 from attnbook.files import store
@@ -17,35 +16,6 @@ NO_WALLS = (
     "bubblewrap (bwrap) is not installed or does not work here, and without it a project could "
     "read the held-out text. Install the package bubblewrap; --without-walls runs all the same"
 )
-
-
-def add(commands: Any) -> None:
-    """Add the command to those of `labs`."""
-    help = "train the projects of lab 8 and rank them by nats per byte"
-    one = commands.add_parser("leaderboard", help=help, description=help)
-    one.add_argument("submissions", type=Path, help="a folder or zip of notebooks")
-    one.add_argument("--out", type=Path, default="leaderboard.csv", help="the table")
-    one.add_argument("--minutes", type=minutes, default=2.0, help="of processor time, each")
-    help = "python-docs, shakespeare, or a file, whose last tenth is held out"
-    one.add_argument("--text", default="shakespeare", help=help)
-    help = "a file nobody has seen, instead of the last tenth of the text"
-    one.add_argument("--held-out", type=Path, help=help)
-    one.add_argument("--workers", type=int, help="projects at a time; as many as processors")
-    one.add_argument("--labs", type=Path, default="labs", help="folder with the labs' sources")
-    one.add_argument("--no-levels", action="store_true", help="without the three references")
-    one.add_argument("--without-walls", action="store_true", help="even if nothing keeps code in")
-    one.set_defaults(run=run)
-
-
-def minutes(word: str) -> float:
-    """A number above 0."""
-    try:
-        found = float(word)
-    except ValueError:
-        found = 0.0
-    if not 0 < found <= 600:
-        raise argparse.ArgumentTypeError(f"{word!r} is not a number of minutes from 0 to 600")
-    return found
 
 
 def texts(name: str, held_out: Path | None) -> tuple[bytes, bytes]:

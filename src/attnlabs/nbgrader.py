@@ -45,7 +45,7 @@ def source_notebook(lab: Lab) -> NotebookNode:
         cells += turned(cell, question)
     uses = [cell.metadata.nbgrader for cell in cells if "nbgrader" in cell.metadata]
     points = [use.points for use in uses if use.grade]
-    if points != [question.points for question in lab.asked]:
+    if points != [asked.points for asked in lab.asked if asked.name not in lab.contests]:
         raise ValueError(
             f"{lab.path}: one cell per question may hold its check or text; points: {points}"
         )

@@ -5,13 +5,12 @@ import argparse
 import html
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from attnbook.files import store
 from attnbook.shipped.language import load
-from attnlabs.grading import folder, plants, submissions
+from attnlabs.grading import finds, folder, plants, submissions
 from attnlabs.grading.page import framed
 from attnlabs.grading.report import EXCEL
 from attnlabs.lab13 import world
@@ -19,29 +18,6 @@ from attnlabs.lab13.rules import POINTS
 
 STYLE = "<style>.scroll { overflow-x: auto } td:first-child { min-width: 0 }</style>"
 Rows = Sequence[Sequence[str]]
-
-
-def add(commands: Any) -> None:
-    """Add both commands to those of `attnlabs`."""
-    help = "lab 13: measure the models in which teams have hidden a backdoor, and number them"
-    one = commands.add_parser("plants", help=help, description=help)
-    one.add_argument("submissions", type=Path, help="a folder or zip of safetensors files")
-    one.add_argument("--out", type=Path, default="plants.csv", help="the table")
-    text(one)
-    one.set_defaults(run=run_plants)
-    help = "lab 13: judge what teams have found in the others' models, and add up all points"
-    one = commands.add_parser("finds", help=help, description=help)
-    one.add_argument("submissions", type=Path, help="a folder or zip of JSON files")
-    one.add_argument("--plants", type=Path, default="plants.csv", help="the table of plants")
-    one.add_argument("--out", type=Path, default="finds.csv", help="the table of points")
-    text(one)
-    one.set_defaults(run=run_finds)
-
-
-def text(parser: argparse.ArgumentParser) -> None:
-    """The option for a text of one's own."""
-    help = "a text nobody has seen, instead of the held-out part of Python's documentation"
-    parser.add_argument("--held-out", type=Path, help=help)
 
 
 def texts(place: Path, held_out: Path | None) -> world.Texts:
@@ -52,7 +28,7 @@ def texts(place: Path, held_out: Path | None) -> world.Texts:
     return world.texts(folder.seed_of(place), known)
 
 
-def collected(path: Path, out: Path) -> tuple[list[submissions.Submission], Path]:
+def collected(path: Path, out: Path, kind: str) -> tuple[list[submissions.Submission], Path]:
     """What was handed in, and the folder beside the table."""
     place = out.with_suffix("")
     if out.suffix != ".csv" or out.is_dir():
@@ -61,12 +37,12 @@ def collected(path: Path, out: Path) -> tuple[list[submissions.Submission], Path
     if not found:
         raise ValueError(f"{path}: there are no files in it")
     place.mkdir(parents=True, exist_ok=True)
-    return found, place
+    return finds.of_kind(found, kind), place
 
 
 def run_plants(options: argparse.Namespace) -> None:
     """Measure all plants; write those that hold into a folder that is given to the class."""
-    found, place = collected(options.submissions, options.out)
+    found, place = collected(options.submissions, options.out, finds.PLANT)
     known = plants.gathered(found, place, texts(place, options.held_out))
     store(options.out, EXCEL + plants.sheet(known))
     good = sum(not each.reason for each in known)
@@ -80,7 +56,7 @@ def run_plants(options: argparse.Namespace) -> None:
 
 def run_finds(options: argparse.Namespace) -> None:
     """Judge all findings and write the points of both sides."""
-    found, place = collected(options.submissions, options.out)
+    found, place = collected(options.submissions, options.out, finds.FINDINGS)
     garden = options.plants.with_suffix("")
     known = plants.stored(garden)
     if not known:
@@ -89,11 +65,13 @@ def run_finds(options: argparse.Namespace) -> None:
     teams = plants.hunt(known, found, garden, place, drawn)
     store(options.out, EXCEL + plants.board(teams))
     store(place / "pairs.csv", EXCEL + plants.pairs(teams))
+    finds.note(place, garden)
     store(options.out.with_suffix(".html"), page(teams))
     hit = sum(team.found_by > 0 for team in teams)
     good = sum(not each.reason for each in known)
     print(f"{hit} of {good} plants were found: {options.out}, {options.out.with_suffix('.html')}")
     print(f"who has found what: {place / 'pairs.csv'}")
+    print(f"into the marks: attnlabs grade 13 … --finds {options.out}")
     if any(team.reason for team in teams):
         print("some files count for nothing: see the column reason")
     if any(team.look for team in teams):

@@ -131,6 +131,11 @@ class Lab:
         return getattr(self.file, "PARTS", {}) if path.exists() else {}
 
     @property
+    def contests(self) -> set[str]:
+        """Questions about no function: their points are those of a contest of other files."""
+        return {name for name, several in self.parts.items() if not any(p.of for p in several)}
+
+    @property
     def choices(self) -> Choices:
         """What may be chosen: {choice: {option: Option}}."""
         return getattr(self.file, "CHOICES", {})

@@ -1,9 +1,19 @@
 """The command `attnlabs`: what it writes, and one line when it cannot."""
 
+import subprocess
+import sys
+
 import pytest
 
 from attnlabs import cli
 from attnlabs.grading import grade
+
+
+def test_help_does_not_wait_for_torch():
+    code = "import sys; from attnlabs import cli; cli.parser(); print({*sys.modules} & {*HEAVY})"
+    code = code.replace("HEAVY", "('torch', 'numpy', 'nbformat')")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
 
 
 def test_release_writes_the_student_s_copy(root, tmp_path, capsys):

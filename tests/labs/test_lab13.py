@@ -10,8 +10,9 @@ import pytest
 import safetensors.torch
 import torch
 
-from attnlabs import cli
-from attnlabs.grading import plants
+from attnlabs import cli, source
+from attnlabs.grading import finds, grade, plants
+from attnlabs.grading.row import Answer, Row
 from attnlabs.grading.submissions import Submission
 from attnlabs.lab13 import desk, files, measures, rules, world
 from attnlabs.lab13.files import Finding, Guess
@@ -429,6 +430,121 @@ def test_nothing_changes_once_it_is_sealed(contest, practice, what, capsys):
         (place / "handout/seals.csv").write_text("plant,seal\n")
     assert cli.main(["finds", "found"]) == 1
     assert "is not what was sealed" in capsys.readouterr().err
+
+
+# The marks
+
+
+@pytest.fixture
+def marks(contest, monkeypatch, root):
+    """`attnlabs grade 13` on some files, of which nothing is tried: each is {its name: whose copy}.
+
+    Returns the exit status, and the table of grades.
+    """
+    lab = source.find(13, root / "labs")
+
+    def run(files, *more):
+        def tried(_, found, *__):
+            answers = {
+                asked.name: Answer(None, finds.WAITS)
+                if asked.name in lab.contests
+                else Answer(asked.points, "right")
+                for asked in lab.asked
+            }
+            return [Row(one.file, files[one.file], questions=dict(answers)) for one in found]
+
+        for file in files:
+            (contest / "notebooks" / file).parent.mkdir(parents=True, exist_ok=True)
+            (contest / "notebooks" / file).write_text("{}")
+        monkeypatch.setattr(grade, "Grader", lambda *_: None)
+        monkeypatch.setattr(grade, "grade", tried)
+        words = ["grade", "13", "notebooks", "--out", "lab13.csv", "--as-root", *more]
+        status = cli.main([*words, "--labs", str(root / "labs")])
+        table = contest / "lab13.csv"
+        return status, rows(table) if table.exists() else []
+
+    return run
+
+
+CODE = 16  # points for the functions; written answers are blank here
+MOODLE = "{}_assignsubmission_file_/lab.ipynb"
+COPIES = {MOODLE.format("ada_81"): "", MOODLE.format("Second group_82"): "bob"}
+
+
+def test_one_command_puts_the_contest_into_the_marks(contest, marks, practice, capsys):
+    """By who handed in, or by the copy; a team of one side only is named, and none has a 0."""
+    (contest / "found/cleo.json").write_text('{"plants": {}}')
+    found_by(contest, "bob", ["01", "02"], practice)
+    cli.main(["finds", "found"])
+    assert (contest / "finds" / finds.NOTE).is_file()
+    points = {row["team"]: float(row["points"]) for row in rows(contest / "finds.csv")}
+    third = MOODLE.format("Third_83")
+    assert marks(COPIES | {third: "third"})[0] is None
+    assert "3 wait for the contest: see --finds" in capsys.readouterr().out
+    table = {
+        row["name"]: row for row in marks(COPIES | {third: "third"}, "--finds", "finds.csv")[1]
+    }
+    for name, team in (("ada", "ada"), ("Second group", "bob")):
+        assert float(table[name]["the contest"]) == points[team]
+        assert float(table[name]["points"]) == pytest.approx(CODE + points[team])
+    other = table["Third"]
+    assert (other["the contest"], other["open"]) == ("", "1")
+    assert other["review"] == "the contest: its table has no team Third"
+    said = capsys.readouterr().out
+    assert "finds.csv has no line about Third" in said
+    assert "no notebook is here: cleo, eve" in said
+    moodle = {row["Full name"]: row for row in rows(contest / "lab13/moodle.csv")}
+    assert float(moodle["Second group"]["Grade"]) == pytest.approx(CODE + points["bob"])
+    assert "found 1" in moodle["Second group"]["Feedback comments"]
+
+
+HEAD = ",".join(finds.NEEDED)
+LINE = "ada,{},2,2,2,1,0,1,"
+
+
+def test_points_of_other_plants_than_these_are_refused(tmp_path):
+    """As when a team has repaired its plant after `attnlabs finds`."""
+    table, secrets = tmp_path / "finds.csv", tmp_path / "plants/secrets.json"
+    secrets.parent.mkdir()
+    table.with_suffix("").mkdir()
+    table.write_text(f"{HEAD}\n{LINE.format(7)}\n")
+    secrets.write_text("[]")
+    finds.note(table.with_suffix(""), secrets.parent)
+    assert finds.read(table, 10)["ada"]["points"] == "7"
+    secrets.write_text("[{}]")
+    with pytest.raises(ValueError, match=r"finds\.csv is older than .*plants\.csv: run `attnlabs"):
+        finds.read(table, 10)
+
+
+NONE = {
+    "the table of plants": ("plant,team,strength\n", "it needs points"),
+    "points that are none": (f"{HEAD}\n{LINE.format('many')}\n", "line 2: 'many' is not a number"),
+    "too many": (f"{HEAD}\n{LINE.format(11)}\n", "'11' is not a number of points from 0 to 10"),
+    "a team twice": (f"{HEAD}\n{LINE.format(7)}\n{LINE.format(8)}\n", "line 3: the team ada is"),
+}
+
+
+@pytest.mark.parametrize("name", NONE)
+def test_what_is_no_table_of_points_is_refused_before_anything_is_graded(name, tmp_path):
+    text, words = NONE[name]
+    (tmp_path / "finds.csv").write_text(text)
+    with pytest.raises(ValueError, match=words):
+        finds.read(tmp_path / "finds.csv", 10)
+
+
+def test_a_lab_without_a_contest_has_no_points_of_one(root, tmp_path, capsys):
+    words = ["grade", "3", str(tmp_path), "--finds", "finds.csv", "--labs", str(root / "labs")]
+    assert cli.main(words) == 1 and "lab 3 has no contest" in capsys.readouterr().err
+
+
+def test_a_folder_for_each_team_may_hold_all_that_it_hands_in():
+    files = [f"red/{name}" for name in ("a.ipynb", "b.json", "c.safetensors")]
+    found = [Submission(file, b"") for file in [*files, "blue/old.pt", "blue/lab.ipynb"]]
+    kept = {kind: [one.file for one in finds.of_kind(found, kind)] for kind in finds.KINDS}
+    assert kept[".ipynb"] == ["red/a.ipynb", "blue/old.pt", "blue/lab.ipynb"]
+    assert kept[".json"] == ["red/b.json", "blue/old.pt", "blue/lab.ipynb"]
+    assert kept[".safetensors"] == ["red/c.safetensors", "blue/old.pt", "blue/lab.ipynb"]
+    assert plants.teams(finds.of_kind(found, ".json"))[0] == "red"
 
 
 def test_several_files_of_a_team_are_one_plant(contest, practice):

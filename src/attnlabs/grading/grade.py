@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from attnbook.files import store
 from attnlabs import errors, own, parts, release, rules, variants
-from attnlabs.grading import board, follow, formats, sandbox
+from attnlabs.grading import board, finds, follow, formats, sandbox
 from attnlabs.grading.folder import stored
 from attnlabs.grading.replies import ENDED, Reply, blamed
 from attnlabs.grading.row import Answer, Row
@@ -72,7 +72,7 @@ class Grader:
         for name, several in self.lab.parts.items():
             for part in several:
                 asks = parts.ASKS.get(part.kind)
-                if asks is None:  # the leaderboard tells
+                if asks is None:  # the leaderboard tells, or the contest
                     continue
                 job = f"{name}/{part.kind}"
                 self.asks[job] = asks(self.seed % 10**6)
@@ -238,9 +238,8 @@ class Grader:
                 what += [f"uses {w}; what for?" for w in used.get(name, []) if w not in part.banned]
                 row.review += [f"{asked.name}: {words} in {name}" for words in what]
             if part.kind not in parts.ASKS:
-                row.questions[asked.name] = Answer(
-                    0 if absent else None, " ".join(absent) or board.WAITS
-                )
+                waits = finds.WAITS if asked.name in self.lab.contests else board.WAITS
+                row.questions[asked.name] = Answer(0 if absent else None, " ".join(absent) or waits)
                 return
             if absent:
                 lines += [line for line in absent if line not in lines]

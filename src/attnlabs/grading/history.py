@@ -31,7 +31,7 @@ def update(
     Only functions count: written answers are read later, whenever it is.
     """
     kept: dict[str, list[dict[str, Any]]] = stored(path) or {}
-    names = {asked.name for asked in lab.asked if asked.code}
+    names = {asked.name for asked in lab.asked if asked.code} - lab.contests
     for submission, owner, row in zip(submissions, owners(submissions), rows, strict=True):
         own = kept.setdefault(owner.number or owner.name, [])
         if row.status in READ and submission.key not in [entry["key"] for entry in own]:

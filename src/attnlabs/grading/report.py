@@ -186,14 +186,14 @@ def feedback(lab: Lab, row: Row) -> str:
     lines = []
     for asked in lab.asked:
         answer = row.questions[asked.name]
-        points = f"to be read, worth {asked.points}"
+        points = f"open, worth {asked.points}"
         if answer.points is not None:
             points = f"{answer.points:g} of {asked.points}"
         cells = f"{asked.number}. {asked.name}", points, answer.text
         lines.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
         lines += [f'<tr><td colspan="3">{below(answer.table)}</td></tr>'] if answer.table else []
     reason = f"<p>{html.escape(row.reason)}</p>" if row.reason else ""
-    without = ", without the answers that are to be read" if row.is_open else ""
+    without = ", without what is open" if row.is_open else ""
     points = f"{row.total:g} of {worth(lab)} points{without}"
     reason += f"<p>{late(row)}</p>" if row.taken_off else ""
     head = "<tr><th>Question</th><th>Points</th><th>What was seen</th></tr>"

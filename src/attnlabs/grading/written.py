@@ -11,6 +11,7 @@ from attnlabs.grading.row import Answer, Row
 from attnlabs.source import Asked, Lab
 
 BY_HAND = "graded by hand."
+UNREAD = "will be read by a person."
 TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")  # turn a line round: another name is read
 COLUMNS = ["file", "question", "points", "of", "answer", "rubric"]
 Cell = str | int | float | None
@@ -144,4 +145,4 @@ def take_one_over(row: Row, asked: Asked, line: Line | None, path: Path) -> None
     elif blank(text):
         row.questions[asked.name] = Answer(0, row.reason or "not answered.")
     else:
-        row.questions[asked.name] = Answer(None, "will be read by a person.")
+        row.questions[asked.name] = Answer(None, UNREAD)
