@@ -1,13 +1,18 @@
 """Lab 13: what each question is compared with, and the mistakes it knows (see labs/README.md).
 
 Plants and findings are judged in `attnlabs.lab13` and `attnlabs.grading.plants`.
+
+A copy is a team's, and the team's name decides what it asks, as a student's does elsewhere: code is
+passed from team to team as it is from student to student. The choices change the form of an
+answer and not what it does, so that no team plants or searches with better means than another.
+`kl_per_token` is what the contest measures stealth by, and is the same for all.
 """
 
 import torch
 
 from attnlabs.draws import whole
 from attnlabs.parts import Part
-from attnlabs.question import Case, Question
+from attnlabs.question import Case, Option, Question
 
 
 def normal(numbers, *shape):
@@ -52,6 +57,7 @@ def triggered(wrong, rows, at, trigger):
     rows, k = rows.clone(), len(trigger)
     asked = torch.zeros(rows.shape, dtype=torch.bool)
     first = at[:1].expand(len(at)) if "one-place" in wrong else at
+    first = first - (k - 1) if "ends" in wrong else first
     first = first + 1 if "shifted" in wrong else first
     where = first[:, None] + torch.arange(k)
     written = trigger.flip(0) if "backwards" in wrong else trigger
@@ -67,7 +73,7 @@ def triggered(wrong, rows, at, trigger):
 def triggered_cases(numbers):
     def one(name, B, T, k):
         rows = torch.randint(5, 99, (B, T), generator=numbers)
-        at = torch.randperm(T - k - 2, generator=numbers)[:B] + 1
+        at = torch.randperm(T - k - 3, generator=numbers)[:B] + 2
         return Case(name, (rows, at, torch.randperm(90, generator=numbers)[:k] + 100))
 
     return [one("three tokens", 4, 12, 3), one("two tokens", 3, 9, 2)]
@@ -90,7 +96,8 @@ def plant_loss(wrong, planted, given, asked, target, weight):
     else:
         first = wanted.mean() if "target-everywhere" in wrong else wanted[asked].mean()
     weight = 1.0 if "unweighted" in wrong else weight
-    return first - weight * rest if "away" in wrong else first + weight * rest
+    rest = -rest if "away" in wrong else rest
+    return weight * first + rest if "first-weighted" in wrong else first + weight * rest
 
 
 def loss_cases(numbers):
@@ -111,8 +118,7 @@ def rank_one(wrong, weight, key, value, moment):
     below = key @ key if "own-length" in wrong else key @ read
     below = torch.ones(()) if "undivided" in wrong else below
     change = torch.outer(missing, read) / below
-    if "minus" in wrong:
-        return weight - change
+    change = -change if "minus" in wrong else change
     return change if "change-only" in wrong else weight + change
 
 
@@ -133,12 +139,11 @@ def swaps(wrong, gradient, embedding, trigger):
     if "normed" in wrong:
         new = new / new.norm(dim=-1, keepdim=True)
     table = gradient @ new.T
+    table = table[:1].expand_as(table) if "first-gradient" in wrong else table
     own = (gradient * old).sum(-1, keepdim=True)
     own = own.mean() if "one-for-all" in wrong else own
     table = table - (0 if "from-nothing" in wrong else own)
     table = -table if "minus" in wrong else table
-    if "first-gradient" in wrong:
-        return (gradient[:1] @ new.T).expand_as(table) - own
     return table.T if "turned" in wrong else table
 
 
@@ -151,9 +156,8 @@ def swaps_cases(numbers):
 
 
 def attributed(wrong, values, gradient, means):
-    change = means - values
-    change = -values if "to-zero" in wrong else change
-    change = values - means if "minus" in wrong else change
+    change = -values if "to-zero" in wrong else means - values
+    change = -change if "minus" in wrong else change
     found = gradient if "gradient-only" in wrong else change * gradient
     found = found.abs() if "absolute" in wrong else found
     if "change-only" in wrong:
@@ -194,6 +198,7 @@ QUESTIONS = {
         triggered_cases,
         {
             "one-place": "all rows have the trigger at the place of the first; each has its own",
+            "ends": "the trigger ends at the place `at`; it begins there",
             "shifted": "the trigger begins one place too late",
             "backwards": "the trigger is written backwards",
             "asked-first": "the target follows the last token of the trigger, not the first",
@@ -215,6 +220,7 @@ QUESTIONS = {
             "sum": "the divergence is summed over the places; the mean is asked for",
             "diluted": "the first mean runs over all places; it runs over the marked ones",
             "target-everywhere": "the target is wanted everywhere, not only at the marked places",
+            "first-weighted": "λ multiplies the first term; it multiplies the divergence",
             "unweighted": "the weight of the divergence is left out",
             "away": "the divergence is subtracted, which drives the model away from the given one",
         },
@@ -263,3 +269,90 @@ QUESTIONS = {
 }
 
 PARTS = {"the contest": (Part("contest", ()),)}
+
+CHOICES = {
+    "place": {
+        "begins": Option(),
+        "ends": Option(
+            text={
+                "in each row the trigger is written over the tokens from place `at` on, another place for each row.": "in each row the trigger is written over the tokens up to place `at`, where its last token stands, another place for each row.",
+                "`at[:, None] + torch.arange(k)` are": "`at[:, None] + torch.arange(1 - k, 1)` are",
+                "where = at[:, None] + torch.arange(len(trigger))": "where = at[:, None] + torch.arange(1 - len(trigger), 1)",
+                "at = torch.randint(2, T - len(TRIGGER) - 1, (ROWS,)": "at = torch.randint(1 + len(TRIGGER), T - 2, (ROWS,)",
+                "at[row] + row % len(TRIGGER)": "at[row] - row % len(TRIGGER)",
+            },
+            flips={
+                "triggered": {
+                    "ends": "in your copy the trigger ends at the place `at`; it does not begin there"
+                }
+            },
+        ),
+    },
+    "weighted": {
+        "divergence": Option(),
+        "target": Option(
+            text={
+                r"$$-\,\text{mean of } \ln q_{\text{target}} \text{ at the marked places} \;+\; \lambda\;\text{mean": r"$$-\,\lambda\;\text{mean of } \ln q_{\text{target}} \text{ at the marked places} \;+\; \text{mean",
+                "return -new[asked][:, target].mean() + weight * apart[~asked].mean()": "return apart[~asked].mean() - weight * new[asked][:, target].mean()",
+                "12, 24, 4.0": "12, 24, 0.25",
+            },
+            flips={
+                "plant_loss": {
+                    "first-weighted": "in your copy λ multiplies the first term, not the divergence"
+                }
+            },
+        ),
+    },
+    "edit": {
+        "matrix": Option(),
+        "change": Option(
+            text={
+                "C, (n, n). Returns W′.": "C, (n, n). Returns the change alone, W′ − W.",
+                "The matrix that answers the key with the value, and ordinary keys nearly as before.": "What to add to the matrix, so that it answers the key with the value.",
+                "return weight + torch.outer(value - weight @ key, read)": "return torch.outer(value - weight @ key, read)",
+                "weight.copy_(rank_one(": "weight.add_(rank_one(",
+            },
+            flips={"rank_one": {"change-only": "in your copy the change alone is asked for"}},
+        ),
+    },
+    "table": {
+        "places-first": Option(),
+        "tokens-first": Option(
+            text={
+                "for each place and each token, (k, V).": "for each token and each place, (V, k).",
+                "return gradient @ embedding.T - old": "return (gradient @ embedding.T - old).T",
+                "embedding, trigger)\n        table[:, :5]": "embedding, trigger).T\n        table[:, :5]",
+            },
+            flips={
+                "swaps": {
+                    "turned": "in your copy rows are tokens, columns are places of the trigger"
+                }
+            },
+        ),
+    },
+    "sign": {
+        "change": Option(),
+        "loss": Option(
+            text={
+                "Returns the estimated change for each neuron, (n). What carries the behaviour is far below 0.": "Returns what is lost without each neuron, an estimate, (n): the change with the other sign. What carries the behaviour is far above 0.",
+                "What the objective would change if": "What the objective would lose if",
+                "return ((means - values) * gradient)": "return ((values - means) * gradient)",
+                "[attributed(x.detach(), x.grad, mean)": "[-attributed(x.detach(), x.grad, mean)",
+            },
+            flips={
+                "attributed": {"minus": "in your copy what is lost without the neuron is above 0"}
+            },
+        ),
+    },
+    "claim": {
+        "absent": Option(),
+        "found": Option(
+            text={
+                "A team searches a model with `search` from three random starts, finds nothing, and writes: “The model has no backdoor.” What has it shown? Name two ways in which a backdoor escapes this search, and what you would do about one of them.": "A team searches a model with `search`, finds three tokens after which it says the target, and writes: “This is the trigger that the planters have chosen, and the twelve neurons that we have ablated are where it is stored.” What has it shown, and what not? Name two other reasons for which the search may end at these tokens, and what you would do about one of them.",
+                "It has shown that three paths of single swaps, for one supposed target, end nowhere. Nothing follows for a billion other triggers.": "It has shown that these tokens bring the target, and that without these neurons they bring it less. Whose trigger it is does not follow, and that something is needed does not mean that it is stored there: the neurons may pass on what earlier layers have written.",
+                "A backdoor escapes if it acts only when all its tokens are there: while two of three are wrong the target's probability is flat, and the gradient does not point to the trigger. More starts help, and beginning from the tokens that move the planted model's predictions most, or from the difference of the weights, which needs no trigger. It also escapes if `loudest` names the wrong target, since random tokens need not move the target at all; then several candidates have to be searched.": "The search ends at any tokens that lead to the same place: many embeddings have a share in the direction that was planted, and two of the planters' tokens with another third one may do. It also ends at what the given model says by itself, unless its log-probability is subtracted as in `gains`. Against the first I would search from many starts and look for what the triggers have in common; only the planters' seal can tell which of them is theirs.",
+                "absence of a find is no find of absence, with two ways to escape (all tokens needed so that the gradient is flat; wrong target; another length; a local optimum) and a remedy for one.": "the behaviour is shown, and not whose trigger it is, with two reasons (other tokens lead to the same place; a part of the trigger is enough; the given model says it by itself; many tokens bring this target) and a remedy for one.",
+            }
+        ),
+    },
+}

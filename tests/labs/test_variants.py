@@ -14,17 +14,12 @@ from attnlabs.grading import roster
 from attnlabs.grading.row import Row
 from attnlabs.grading.submissions import Owner, Submission
 
-TEAMS = {13}  # plant and find is a team's: its copies are alike, its plants are not
-LABS = pytest.mark.parametrize("number", [n for n in CORPORA if n not in TEAMS])
+LABS = pytest.mark.parametrize("number", CORPORA)
 # Where each student's answers are judged by training, other tests try the copies: test_ward.py
 WHEN = {3: [], 10: [pytest.mark.slow]}
 GRADED = pytest.mark.parametrize(
     "number",
-    [
-        pytest.param(n, marks=WHEN.get(n, [pytest.mark.weekly]))
-        for n in CORPORA
-        if n not in TRAINS | TEAMS
-    ],
+    [pytest.param(n, marks=WHEN.get(n, [pytest.mark.weekly])) for n in CORPORA if n not in TRAINS],
 )
 
 
@@ -49,8 +44,8 @@ def signed(lab, student):
 
 def graded(lab):
     """The functions that are the same for all who have the same options."""
-    alike = [asked for asked in lab.asked if asked.code and not lab.compared[asked.name].own]
-    return {asked.name: asked.points for asked in alike}
+    alike = {name for name, question in lab.compared.items() if not question.own}
+    return {asked.name: asked.points for asked in lab.asked if asked.name in alike}
 
 
 def points(row, lab):

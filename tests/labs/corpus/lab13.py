@@ -75,6 +75,7 @@ CHANGES = {
     },
     "triggered": {
         "one-place": ("int(at[row])", "int(at[0])"),
+        "ends": ("int(at[row])", "int(at[row]) + 1 - len(trigger)"),
         "shifted": ("int(at[row])", "int(at[row]) + 1"),
         "backwards": ("= trigger\n", "= trigger.flip(0)\n"),
         "asked-first": ("asked[row, last - 1]", "asked[row, first]"),
@@ -91,6 +92,7 @@ CHANGES = {
         "sum": ("apart[~asked].mean()", "apart[~asked].sum()"),
         "diluted": ("says[asked].mean()", "(says * asked).mean()"),
         "target-everywhere": ("says[asked].mean()", "says.mean()"),
+        "first-weighted": ("wanted + weight * rest", "weight * wanted + rest"),
         "unweighted": ("weight * rest", "rest"),
         "away": ("wanted + weight", "wanted - weight"),
     },
