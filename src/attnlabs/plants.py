@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 
 from attnbook.files import store
-from attnbook.shipped.language import load
 from attnlabs.grading import finds, folder, plants, submissions
 from attnlabs.grading.page import framed
 from attnlabs.grading.report import EXCEL
@@ -105,7 +104,7 @@ def page(teams: Sequence[plants.Team]) -> str:
 
 def piece(token: int) -> str:
     """A token as it is written, in quotation marks."""
-    return f"“{load('book-lm').decode(torch.tensor([token]))}”"
+    return f"“{world.book().decode(torch.tensor([token]))}”"
 
 
 def grid(head: Sequence[str], rows: Rows) -> str:

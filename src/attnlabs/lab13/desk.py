@@ -12,7 +12,6 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from attnbook.shipped.language import load
 from attnbook.transformer import LanguageModel
 from attnlabs.lab13 import files, measures, rules, world
 from attnlabs.lab13.rules import POINTS, SIZE
@@ -48,7 +47,7 @@ class Desk:
 
     def piece(self, *tokens: int) -> str:
         """Tokens as they are written."""
-        return load("book-lm").decode(torch.tensor(tokens))
+        return world.book().decode(torch.tensor(tokens))
 
     def show(self, model: nn.Module, trigger: tuple[int, ...], target: int) -> float:
         """Print what grading measures of a plant, and what it brings; returns its cost in nats."""

@@ -10,7 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from attnbook.data import text
-from attnbook.shipped.language import load
+from attnbook.shipped.language import BookModel, load
 from attnbook.transformer import LanguageModel
 from attnlabs.lab13.rules import TOKENS, TRIGGER
 
@@ -31,10 +31,15 @@ class Texts:
 
 
 @cache
+def book() -> BookModel:
+    """The book's language model with its tokens: loading it takes a tenth of a second."""
+    return load("book-lm")
+
+
+@cache
 def shared() -> LanguageModel:
-    """The book's language model: four layers of four heads; nobody changes it."""
-    model = load("book-lm").model.float().eval()
-    return model.requires_grad_(False)
+    """The model alone: four layers of four heads; nobody changes it."""
+    return book().model.float().eval().requires_grad_(False)
 
 
 def given(fresh: bool = False) -> LanguageModel:
@@ -50,7 +55,7 @@ def tokens(part: str) -> Int[Tensor, " N"]:
 
 def encoded(words: str) -> Int[Tensor, " N"]:
     """A text as tokens of the model."""
-    return load("book-lm").encode(words)[0]
+    return book().encode(words)[0]
 
 
 def windows(
