@@ -15,6 +15,10 @@ from attnlabs.grading.row import Row
 from attnlabs.grading.submissions import Owner, Submission
 
 LABS = pytest.mark.parametrize("number", CORPORA)
+# Lab 13's copies take a second each: all that one defines is tried as an answer
+COPIES = pytest.mark.parametrize(
+    "number", [pytest.param(n, marks=[pytest.mark.weekly] * (n == 13)) for n in CORPORA]
+)
 # Where each student's answers are judged by training, other tests try the copies: test_ward.py
 WHEN = {3: [], 10: [pytest.mark.slow]}
 GRADED = pytest.mark.parametrize(
@@ -113,7 +117,7 @@ def test_the_check_knows_the_variant(number, of):
                 assert said in sentence(name, function)
 
 
-@LABS
+@COPIES
 def test_every_student_gets_a_copy_without_solutions(number, of):
     lab = of(number).lab
     names = list(students(lab))
