@@ -1,0 +1,74 @@
+"""Residual, norm and small start: the study's arithmetic, and what chapter 6 says of it."""
+
+import math
+from statistics import fmean
+
+import pytest
+
+from attnbook.losses import token_loss
+from attnbook.train.loop import train
+from bookkit.results.stored_run import stored_run
+
+RUN = stored_run("block_parts")
+
+
+@pytest.fixture
+def made(script):
+    return script("results/block_parts.py")
+
+
+def test_seeds_side_by_side_learn_as_the_books_modules_do_one_by_one(made):
+    def loss(model, batch):
+        return token_loss(model(batch[0]), batch[1])
+
+    plan = {"steps": 12, "lr": 0.005, "seed": 1, "progress": False}
+    for way in made.WAYS:
+        alone = train(made.model(way, 2, 1), made.reversing, loss, **plan).loss
+        beside = made.trained(way, 2, 0.005, (0, 1), 12)[1]
+        assert math.isclose(beside["loss"], fmean(alone[-10:]), abs_tol=1e-3), str(way)
+
+
+def test_the_intervals_follow_from_the_steps(made):
+    for depth, table in RUN["depths"].items():
+        assert made.gains(table) == RUN["gains"][depth]
+
+
+def test_a_rate_is_the_best_of_those_that_were_tried(made):
+    for table in RUN["depths"].values():
+        for row in table.values():
+            best = row["rates"][f"{row['rate']:g}"]
+            assert best == min(row["rates"].values())
+            tried = sorted(map(float, row["rates"]))
+            assert row["inside"] is (tried[0] < row["rate"] < tried[-1])
+
+
+def test_the_numbers_of_the_chapter_and_of_the_claims_are_what_is_stored(root):
+    both, norm, small, *others = RUN["depths"]["12"].values()
+    means = [fmean(row["steps"]) for row in (both, norm, small)]
+    chapter, claims = (
+        (root / "book" / f"{page}.ipynb").read_text("utf-8")
+        for page in ("06-the-transformer", "lectures-checked")
+    )
+    assert (
+        "after {:.0f} steps with both, {:.0f} with the norm alone, {:.0f}".format(*means) in chapter
+    )
+    assert not any(step for row in others for step in row["steps"])
+    assert min(loss for row in others for loss in row["losses"] if loss is not None) > 1.9
+    assert sum(not row["inside"] for row in others[1:]) == 3
+    saved = {}
+    for depth, part, without in (
+        ("2", "norm", "residual, small start"),
+        ("12", "norm", "residual, small start"),
+        ("12", "small start", "residual, norm"),
+    ):
+        found = RUN["gains"][depth][f"{without} minus residual, norm, small start"]
+        saved[depth, part] = found
+        ends = (f"{found[end]:.1f}".replace("-", "−") for end in ("low", "high"))
+        assert "{} to {}".format(*ends) in chapter
+        assert f"{found['mean']:.1f} " in chapter
+    assert (
+        saved["12", "norm"]["low"] > 0 > saved["12", "small start"]["low"] and "1 to 14" in claims
+    )
+    assert round(saved["2", "norm"]["detectable"]) == 8 and saved["2", "norm"]["low"] < 0
+    two = RUN["depths"]["2"].values()
+    assert sum(step is None for row in two for step in row["steps"]) == 5
