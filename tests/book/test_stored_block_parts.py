@@ -21,9 +21,9 @@ def test_seeds_side_by_side_learn_as_the_books_modules_do_one_by_one(made):
     def loss(model, batch):
         return token_loss(model(batch[0]), batch[1])
 
-    plan = {"steps": 12, "lr": 0.005, "seed": 1, "progress": False}
     for way in made.WAYS:
-        alone = train(made.model(way, 2, 1), made.reversing, loss, **plan).loss
+        model = made.model(way, 2, 1)
+        alone = train(model, made.reversing, loss, steps=12, lr=0.005, seed=1, progress=False).loss
         beside = made.trained(way, 2, 0.005, (0, 1), 12)[1]
         assert math.isclose(beside["loss"], fmean(alone[-10:]), abs_tol=1e-3), str(way)
 
