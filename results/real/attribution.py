@@ -9,7 +9,7 @@ vector of that one token, before each layer, goes from its value (α = 0) to tha
 α = 0 foresee, and what does the mean of five gradients foresee, taken while the embeddings go from
 one text to the other (integrated gradients)? And which of the 72 heads would the gradients have
 named, whose patches `indirect_objects.py` has made one by one?
-Budget. 64 prompts, 18 layers, six values of α; the 32 prompts that chose the heads.
+Budget. 32 prompts, every third layer, six values of α; the 32 prompts that chose the heads.
 Baselines. The patch itself; a hundredth of the way, divided by 0.01, which is what the gradient has
 to be.
 Nothing found. Before each layer the gradient has the sign of the patch and more than half of its
@@ -23,7 +23,7 @@ from functools import cache, partial
 from typing import Any
 
 import torch
-from indirect_objects import CHOOSING, REPORTING, ahead, drawn
+from indirect_objects import CHOOSING, ahead, drawn
 from real_model import STORE, begin, finish, gemma, rounded
 from scipy.stats import spearmanr
 from torch import Tensor
@@ -37,11 +37,12 @@ from bookkit.results.statistics import interval
 STUDY = Study(
     name="attribution",
     question="Does one gradient say what a patch does, and how curved is the way there?",
-    budget="64 prompts, 18 layers, six values of α; 32 prompts for the 72 heads",
+    budget="32 prompts, every third layer, six values of α; 32 others for the 72 heads",
     reporting_seeds=range(1),
     baselines=("the patch itself", "a hundredth of the way, divided by 0.01"),
     no_gain="everywhere the sign of the patch, and between half and twice its size",
 )
+REPORTING = (0, 8)  # seed, and prompts of each template
 PARTS = (0.01, 0.1, 0.25, 0.5, 0.75, 1.0)  # α
 STEPS = 5  # gradients of an integral
 GUESSES = ("one gradient", "five gradients")
@@ -187,9 +188,10 @@ def top(fall: Tensor) -> set[int]:
 
 def main() -> None:
     said, runs = begin(STUDY, __file__)
-    found: dict[str, Any] = {"parts": list(PARTS), "heads": runs.get("heads", heads)}
-    layers = range(len(gemma().layers))
-    found["before layer"] = [runs.get(f"layer/{n}", partial(before, n)) for n in layers]
+    found: dict[str, Any] = {"parts": list(PARTS), "before layer": {}}
+    for n in range(0, len(gemma().layers), 3):
+        found["before layer"][str(n)] = runs.get(f"layer/{n}", partial(before, n))
+    found["heads"] = runs.get("heads", heads)
     finish(STUDY, said, runs, found)
 
 

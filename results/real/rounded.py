@@ -9,9 +9,9 @@ scale for each 32 weights, and the table in 8 bits; "4 bits, table too" is all m
 Torch's own 8 bits (dynamic quantisation) round inputs too, and leave the output layer as it is. The
 cache: whole numbers of 8 bits with a scale for each vector, fp8 (e4m3) without a scale, as vLLM has
 it unless told otherwise, and 4 bits with a scale for each 32 numbers. Products are in 32 bits.
-Budget. Eight pieces of 512 tokens of each of two texts: documentation that calibrates nothing, and
-chapters of this book, which nobody has read. GPTQ and AWQ see 16 pieces of 256 tokens of other
-documentation, one draw, and AWQ tries 20 powers.
+Budget. Six pieces of 128 tokens of each of two texts: documentation that calibrates nothing, and
+chapters of this book, which nobody has read. GPTQ and AWQ see 1,024 tokens of other documentation,
+one draw, and AWQ tries 20 powers.
 Baselines. 32 bits; rounding in as many bits.
 Nothing found. GPTQ, AWQ: the interval of the difference to rounding, over the pieces of a text,
 contains 0 or lies above it. The cache: the interval of the difference to 32 bits contains 0; then
@@ -40,12 +40,12 @@ from bookkit.results.statistics import difference
 STUDY = Study(
     name="rounded",
     question="What does a published model lose with its weights or its cache in fewer bits?",
-    budget="eight pieces of 512 tokens of each of two texts; 4,096 others calibrate",
+    budget="six pieces of 128 tokens of each of two texts; 1,024 others calibrate",
     reporting_seeds=range(1),
     baselines=("32 bits", "rounding in as many bits"),
     no_gain="the interval of the difference, over the pieces of a text, contains 0",
 )
-PIECES, T, GROUP = 8, 512, 32
+PIECES, T, GROUP = 6, 128, 32
 WAYS = {"GPTQ": by_gptq, "AWQ": by_awq}
 TORCH = "transformers, torch's 8 bits"
 Keep = Callable[[Tensor], Tensor]
@@ -65,7 +65,7 @@ def few(way: str, bits: int) -> Any:
     if way == "rounding":
         quantised(model.body, bits, GROUP)
     else:
-        x = model.embed(rows_of(documentation("train"), 16, 256))
+        x = model.embed(rows_of(documentation("train"), 4, 257))
         calibrated(model.body.blocks, x, WAYS[way](bits, GROUP))
     return quantised(model, 8, where=lambda name, part: "blocks" not in name)
 
