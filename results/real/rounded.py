@@ -1,6 +1,7 @@
 """What does a published model lose if its weights, or its cache, are kept in fewer bits?
 
     ATTNBOOK_GEMMA=folder python results/real/rounded.py          # resumed run by run
+    ATTNBOOK_GEMMA=folder python results/real/rounded.py 32 4     # those whose names begin so
 
 Question. Nats per byte of Gemma 3 270M with its weights in 8, 4 and 3 bits by rounding, GPTQ and
 AWQ, and with keys and values of its cache in 8 and 4 bits. "8 bits" are all matrices, the table of
@@ -11,20 +12,21 @@ cache: whole numbers of 8 bits with a scale for each vector, fp8 (e4m3) without 
 it unless told otherwise, and 4 bits with a scale for each 32 numbers. Products are in 32 bits.
 Budget. Six pieces of 128 tokens of each of two texts: documentation that calibrates nothing, and
 chapters of this book, which nobody has read. GPTQ and AWQ see 1,024 tokens of other documentation,
-one draw, and AWQ tries 20 powers.
+one draw, and AWQ tries five powers.
 Baselines. 32 bits; rounding in as many bits.
 Nothing found. GPTQ, AWQ: the interval of the difference to rounding, over the pieces of a text,
 contains 0 or lies above it. The cache: the interval of the difference to 32 bits contains 0; then
 it costs nothing that shows.
 """
 
+import argparse
 import copy
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
 import torch
-from faster import documentation, plain, rows_of, theirs
+from faster import by_few_powers, documentation, plain, rows_of, theirs
 from prose import prose
 from real_model import begin, finish, gemma, nats
 from torch import Tensor
@@ -32,7 +34,8 @@ from torch.nn import functional as F
 
 from attnbook.cache import KVCache
 from attnbook.masks import causal
-from attnbook.quantise.gptq import by_awq, by_gptq, calibrated
+from attnbook.provenance import write
+from attnbook.quantise.gptq import by_gptq, calibrated
 from attnbook.quantise.rounding import dequantise, quantise, quantised
 from bookkit.results.protocol import Study
 from bookkit.results.statistics import difference
@@ -46,7 +49,7 @@ STUDY = Study(
     no_gain="the interval of the difference, over the pieces of a text, contains 0",
 )
 PIECES, T, GROUP = 6, 128, 32
-WAYS = {"GPTQ": by_gptq, "AWQ": by_awq}
+WAYS = {"GPTQ": by_gptq, "AWQ": by_few_powers}
 TORCH = "transformers, torch's 8 bits"
 Keep = Callable[[Tensor], Tensor]
 
@@ -114,21 +117,18 @@ def piece_nats(model: Any, row: Tensor, keep: Keep | None) -> float:
 
 def work() -> dict[str, Callable[[], dict[str, list[float]]]]:
     """Each run's name, and what makes it; what matters most first."""
-    made: dict[str, Callable[[], Any]] = {"32 bits": plain}
+    asked = {"32 bits": partial(read, plain)}
+    asked["cache, 8 bits"] = partial(read, plain, partial(whole_numbers, 8, None))
     for bits in (4, 3):
-        made[f"{bits} bits"] = partial(few, "rounding", bits)
-        made |= {f"{bits} bits, {way}": partial(few, way, bits) for way in WAYS}
-    kept: dict[str, Keep] = {
-        "cache, 8 bits": partial(whole_numbers, 8, None),
-        "cache, fp8": fp8,
-        "cache, 4 bits": partial(whole_numbers, 4, GROUP),
-    }
-    asked = {name: partial(read, make) for name, make in made.items()}
-    asked |= {name: partial(read, plain, keep) for name, keep in kept.items()}
-    whole = {"8 bits": (8, None), "4 bits, table too": (4, GROUP)}
-    for name, form in whole.items():
-        asked[name] = partial(read, partial(of_all, *form))
-    return asked | {TORCH: partial(read, lambda: theirs()[TORCH])}
+        asked[f"{bits} bits"] = partial(read, partial(few, "rounding", bits))
+        for way in WAYS:
+            asked[f"{bits} bits, {way}"] = partial(read, partial(few, way, bits))
+    asked["cache, fp8"] = partial(read, plain, fp8)
+    asked["cache, 4 bits"] = partial(read, plain, partial(whole_numbers, 4, GROUP))
+    asked["8 bits"] = partial(read, partial(of_all, 8, None))
+    asked["4 bits, table too"] = partial(read, partial(of_all, 4, GROUP))
+    asked[TORCH] = partial(read, lambda: theirs()[TORCH])
+    return asked
 
 
 def of_all(bits: int, group: int | None) -> Any:
@@ -170,9 +170,16 @@ def compared(found: dict[str, dict[str, list[float]]]) -> dict[str, Any]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("names", nargs="*", default=[""], help="beginnings of names of runs")
+    options = parser.parse_args()
     said, runs = begin(STUDY, __file__)
-    found = {name: runs.get(name, make) for name, make in work().items()}
-    finish(STUDY, said, runs, {"nats": found, **compared(found)})
+    for name, make in work().items():
+        if name.startswith(tuple(options.names)):
+            runs.get(name, make)
+    finish(STUDY, said, runs, {"nats": runs.found, **compared(runs.found)})
+    if work().keys() - runs.found.keys():
+        write(runs.draft, runs.found)  # to go on from
 
 
 if __name__ == "__main__":
