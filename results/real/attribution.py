@@ -7,7 +7,7 @@ where the first one is repeated: *When Mary and John went to the store, Mary gav
 vector of that one token, before each layer, goes from its value (α = 0) to that of the other text
 (α = 1). By how much does the lead of the right name change on the way, what did its gradient at
 α = 0 foresee, and what does the mean of five gradients foresee, taken while the embeddings go from
-one text to the other (integrated gradients)? And which of the 72 heads would the gradients have
+one text to the other (integrated gradients)? And which of the 72 heads would one gradient have
 named, whose patches `indirect_objects.py` has made one by one?
 Budget. 32 prompts, every third layer, six values of α; the 32 prompts that chose the heads.
 Baselines. The patch itself; a hundredth of the way, divided by 0.01, which is what the gradient has
@@ -159,26 +159,21 @@ def both(group: Group, run: Recorded, other: Recorded) -> dict[str, Attributed]:
 
 
 def heads() -> dict[str, Any]:
-    """By how much the lead falls without a head, as `indirect_objects.py` measured it and as the
-    gradients foresee it, (layers, H), and how alike their orders are."""
+    """By how much the lead falls without a head, as one gradient foresees it, (layers, H), beside
+    what `indirect_objects.py` measured."""
     stored = json.loads((STORE / "real_indirect_objects.json").read_text("utf-8"))
-    measured = torch.tensor(stored["fall"])
-    sums: dict[str, list[Tensor]] = {name: [] for name in GUESSES}
+    measured, each = torch.tensor(stored["fall"]), []
     for group in drawn(*CHOOSING):
-        guesses = both(group, recorded(group["tokens"]), recorded(group["other"]))
-        for name, guess in guesses.items():
-            sums[name].append(-guess.heads.sum(-1).mean(1))  # (layers, H)
-    large = measured.abs() > LARGE
-    found: dict[str, Any] = {"large": int(large.sum())}
-    for name, each in sums.items():
-        fall = torch.stack(each).mean(0)
-        found[name] = {
-            "fall": rounded(fall),
-            "order": round(float(spearmanr(fall.flatten(), measured.flatten())[0]), 3),
-            "of the first eight": len(top(fall) & top(measured)),
-            "same sign, large": share((fall.sign() == measured.sign())[large]),
-        }
-    return found
+        guess = one_gradient(group, recorded(group["other"]))
+        each.append(-guess.heads.sum(-1).mean(1))  # (layers, H)
+    fall, large = torch.stack(each).mean(0), measured.abs() > LARGE
+    return {
+        "fall": rounded(fall),
+        "order": round(float(spearmanr(fall.flatten(), measured.flatten())[0]), 3),
+        "of the first eight": len(top(fall) & top(measured)),
+        "large": int(large.sum()),
+        "same sign, large": share((fall.sign() == measured.sign())[large]),
+    }
 
 
 def top(fall: Tensor) -> set[int]:
