@@ -47,7 +47,7 @@ def patched(model, other, layer, head, position, step):
         return (lead(model(TOKENS)) - lead(run.logits)) / step
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt2", "gemma2"])
+@pytest.mark.parametrize("name", ["llama", "gpt2", "gemma2", "gemma3"])
 def test_it_is_what_small_patches_change(name):
     model = made(name).double()
     other = record(model, OTHER)
@@ -56,6 +56,19 @@ def test_it_is_what_small_patches_change(name):
     for layer, head, position in ((0, 1, 2), (0, 3, 5), (1, 0, 5), (0, 2, 0)):
         exact = patched(model, other, layer, head, position, 1e-6)
         assert_close(found.heads[layer, :, head, position], exact, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize(("layer", "position"), [(0, 4), (1, 0), (1, 5), (2, 5)])
+def test_it_is_what_a_small_step_of_the_stream_changes(layer, position):
+    model = made("gemma3").double()
+    run, other = record(model, TOKENS), record(model, OTHER)
+    step = torch.zeros_like(run.stream[layer])
+    step[:, position] = 1e-6 * (other.stream - run.stream)[layer, :, position]
+    with torch.no_grad(), edited(model, layer, step.add):
+        exact = (lead(model(TOKENS)) - lead(run.logits)) / 1e-6
+    found = attribution_patching(model, TOKENS, other, lead).stream[layer, :, position]
+    assert exact.abs().max() > 0.01
+    assert_close(found, exact, rtol=1e-4, atol=1e-7)
 
 
 def test_it_is_the_patch_itself_where_nothing_bends():
