@@ -22,6 +22,7 @@ NAMES = (
     "served",
     "grpo",
     "faster",
+    "attribution",
 )
 
 
@@ -54,6 +55,17 @@ def test_eight_heads_are_needed_for_the_indirect_object_and_nearly_enough():
     for n in range(2):
         assert sets[f"8 lot {n}"]["removed"]["lead"] > whole
         assert sets[f"8 lot {n}"]["kept"]["interval"][1] < 0.5
+
+
+def test_one_gradient_is_right_and_foresees_the_wrong_sign():
+    ways = stored_run("real_attribution")["before layer"]
+    assert all(abs(way["a hundredth by the gradient"] - 1) < 0.02 for way in ways.values())
+    first = ways["0"]
+    assert first["one gradient"]["mean"] > 2 and first["all the way"][2] < -8
+    assert first["patched"][1] > 0 > first["patched"][3]  # a tenth of the way, and half
+    assert abs(first["five gradients"]["mean"] - first["all the way"][0]) < 0.5
+    heads = stored_run("real_attribution")["heads"]
+    assert heads["of the first eight"] == 7 and heads["large"] * heads["same sign, large"] > 24.9
 
 
 def test_only_the_full_layers_copy_from_beyond_the_window():
