@@ -23,6 +23,7 @@ NAMES = (
     "grpo",
     "faster",
     "attribution",
+    "rounded",
 )
 
 
@@ -99,6 +100,19 @@ def test_tuning_gives_an_end_and_is_compared_with_the_better_examples():
     for kind, marks in run["before"].items():
         assert answered(run["before"], kind, "and stops") == 0
         assert all(len(seed[kind]["right"]) == len(marks["right"]) for seed in seeds)
+
+
+def test_a_cache_in_eight_bits_costs_nothing_that_shows_and_weights_in_four_do():
+    run = stored_run("real_rounded")
+    for way in ("cache, 8 bits", "cache, fp8"):
+        assert all(found["low"] < 0 < found["high"] for found in run["more"][way].values())
+    assert all(found["low"] > 0 for found in run["more"]["4 bits"].values())
+    for way in ("GPTQ", "AWQ"):
+        assert all(x["high"] < 0 for x in run["than rounding"][f"4 bits, {way}"].values())
+        loss = run["nats per byte"][f"4 bits, {way}"]
+        for text, plain in run["nats per byte"]["32 bits"].items():
+            rounding = run["nats per byte"]["4 bits"][text]
+            assert rounding - loss[text] > 0.45 * (rounding - plain)
 
 
 def test_an_engine_that_exists_writes_the_same_from_a_saved_folder():
