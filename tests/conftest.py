@@ -65,10 +65,13 @@ def numbers_are_printed_as_torch_prints_them():
 
 
 def pytest_collection_modifyitems(items):
-    """What is looked at in Chromium is marked so: a quick `make test` leaves it out."""
+    """What is looked at in Chromium is marked so: a quick `make test` leaves it out. What is slow
+    may take minutes on a busy machine."""
     for item in items:
         if "chromium" in getattr(item, "fixturenames", ()):
             item.add_marker("browser")
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(600))
 
 
 def pytest_collection_finish():

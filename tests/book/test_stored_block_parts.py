@@ -1,6 +1,7 @@
 """Residual, norm and small start: the study's arithmetic, and what chapter 6 says of it."""
 
 import math
+from decimal import ROUND_HALF_UP, Decimal
 from statistics import fmean
 
 import pytest
@@ -10,6 +11,11 @@ from attnbook.train.loop import train
 from bookkit.results.stored_run import stored_run
 
 RUN = stored_run("block_parts")
+
+
+def tenth(number):
+    """As it is printed, a half rounded up."""
+    return str(Decimal(str(number)).quantize(Decimal("0.1"), ROUND_HALF_UP)).replace("-", "−")
 
 
 @pytest.fixture
@@ -57,15 +63,14 @@ def test_the_numbers_of_the_chapter_and_of_the_claims_are_what_is_stored(root):
     assert sum(not row["inside"] for row in others[1:]) == 3
     saved = {}
     for depth, part, without in (
-        ("2", "norm", "residual, small start"),
-        ("12", "norm", "residual, small start"),
-        ("12", "small start", "residual, norm"),
+        (depth, *each)
+        for depth in ("2", "6", "12")
+        for each in [("norm", "residual, small start"), ("small start", "residual, norm")]
     ):
         found = RUN["gains"][depth][f"{without} minus residual, norm, small start"]
         saved[depth, part] = found
-        ends = (f"{found[end]:.1f}".replace("-", "−") for end in ("low", "high"))
-        assert "{} to {}".format(*ends) in chapter
-        assert f"{found['mean']:.1f} " in chapter
+        mean, low, high = (tenth(found[each]) for each in ("mean", "low", "high"))
+        assert f"{low} to {high}" in chapter and f"{mean} " in chapter
     assert (
         saved["12", "norm"]["low"] > 0 > saved["12", "small start"]["low"] and "1 to 14" in claims
     )

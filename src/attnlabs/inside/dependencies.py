@@ -3,12 +3,14 @@
 import ast
 import re
 import symtable
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 # What a call of a module's function leaves otherwise: `torch.manual_seed(0)`, `np.seterr(…)`
 SETTING = re.compile(r"seed|^set|^use_|^enable|^disable|^register|filter$|filterwarnings$")
 DEFINES = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+PLAIN = ast.Assign | ast.AugAssign | ast.Expr | ast.expr
+SCOPES = ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
 @lru_cache(maxsize=1 << 16)  # asked for each function of a notebook
@@ -66,15 +68,16 @@ def called(statement: ast.AST) -> set[str]:
     return {getattr(call.func, "id", "") for call in calls}
 
 
-def walk(statement: ast.AST) -> Iterator[ast.AST]:
+@lru_cache(maxsize=1 << 16)  # asked several times for each statement of a notebook
+def walk(statement: ast.AST) -> tuple[ast.AST, ...]:
     """A statement and all that is in it, but for the inside of functions and classes."""
-    waiting = [statement]
+    found, waiting = [], [statement]
     while waiting:
         node = waiting.pop()
-        yield node
-        for child in ast.iter_child_nodes(node):
-            if not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda):
-                waiting.append(child)
+        found.append(node)
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda):
+            waiting += ast.iter_child_nodes(node)
+    return tuple(found)
 
 
 def base(node: ast.AST) -> str:
@@ -86,6 +89,9 @@ def base(node: ast.AST) -> str:
 
 def uses(statement: ast.AST) -> set[str]:
     """Names of the notebook that a statement uses; what a function has for itself is none."""
+    nodes = walk(statement) if isinstance(statement, PLAIN) else ()
+    if nodes and not any(isinstance(node, SCOPES) for node in nodes):
+        return {node.id for node in nodes if isinstance(node, ast.Name)}
     try:
         table = symtable.symtable(ast.unparse(statement), "notebook", "exec")
     except (SyntaxError, ValueError, RecursionError, MemoryError):

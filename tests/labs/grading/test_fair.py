@@ -1,5 +1,7 @@
 """What a student tried out costs no points, what is said is true, and no hidden number gets out."""
 
+import ast
+import symtable
 import textwrap
 
 import nbformat
@@ -10,7 +12,7 @@ from attnlabs.grading import follow
 from attnlabs.grading.row import Answer
 from attnlabs.inside import cells
 from attnlabs.inside.answer import right_ones
-from attnlabs.inside.dependencies import reached
+from attnlabs.inside.dependencies import PLAIN, reached, uses
 from attnlabs.inside.fingerprints import outcome, same
 from attnlabs.question import copies, drawn, run
 
@@ -62,6 +64,22 @@ def test_a_call_of_a_module_s_function_is_no_change_of_it(tried):
 def test_what_sets_or_changes_something_that_is_used_comes_along(used):
     code = "def f(x):\n    return x @ table + torch.randn(1)"
     assert needs("f", "import torch", "table = torch.ones(3)", used, code) == [1, 2, 3, 4]
+
+
+def test_the_names_a_plain_statement_uses_are_those_that_python_finds_in_it(root):
+    for path in sorted((root / "labs").glob("*.ipynb")):
+        pairs = cells.read(path.read_bytes())
+        for statement in cells.statements(pairs)[0]:
+            if isinstance(statement, PLAIN):
+                table = symtable.symtable(ast.unparse(statement), "cell", "exec")
+                inner, found = (
+                    list(table.get_children()),
+                    {s.get_name() for s in table.get_symbols()},
+                )
+                for scope in inner:
+                    found |= {s.get_name() for s in scope.get_symbols() if s.is_global()}
+                    inner += scope.get_children()
+                assert uses(statement) == found, ast.unparse(statement)
 
 
 def test_a_function_stands_on_what_it_calls_and_not_on_what_was_tried_out():
