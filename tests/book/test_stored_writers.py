@@ -19,10 +19,20 @@ def test_a_bracket_fits_the_one_that_is_open(study):
 
 
 def test_the_table_writes_the_stored_lines_again(study):
-    assert study.from_table(study.counted(), 0) == stored_run("bracket_writers")["table"][0]
+    table, stored = study.counted(), stored_run("bracket_writers")["table"]
+    assert [study.from_table(table, seed) for seed in study.SEEDS] == stored
 
 
-def test_a_network_of_the_stored_size_wrote_lines_of_the_stored_length(study):
-    (wrote,) = stored_run("bracket_writers")["LSTM"]
-    assert wrote["parameters"] == 141_091
-    assert [len(line) for line in wrote["lines"]] == [study.LENGTH] * study.SHOWN
+def test_networks_of_the_stored_size_wrote_lines_of_the_stored_length(study):
+    for name, lessons in study.LESSONS.items():
+        assert sum(steps for _, steps in lessons) == 2000
+        for wrote in stored_run("bracket_writers")[name]:
+            assert wrote["parameters"] == 141_091
+            assert [len(line) for line in wrote["lines"]] == [study.LENGTH] * study.SHOWN
+
+
+def test_short_lessons_first_make_a_writer_that_closes_its_brackets():
+    run = stored_run("bracket_writers")
+    for wrote in run["LSTM, short lessons first"]:
+        assert min(wrote["near"], wrote["far"]) > 0.98 and wrote["brackets"] > 1000
+    assert sorted(round(wrote["far"], 1) for wrote in run["LSTM"]) == [0.3, 0.7]
