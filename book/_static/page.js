@@ -82,17 +82,19 @@ document.addEventListener("DOMContentLoaded", () => {
     });
   }));
 
-  // A formula that is too wide is set smaller, down to six tenths; one that is wider still scrolls and can be reached by keyboard.
+  // MathJax makes letters as high as those of the text. A formula that is too wide is set smaller, down to six tenths of the text; one that is wider still scrolls and can be reached by keyboard.
   const LEAST = 0.62, PAPER = 660;
   const reach = () => all("mjx-container[display]").forEach((node) => {
+    node.dataset.own ??= node.style.fontSize;
     node.style.removeProperty("font-size");
+    const text = parseFloat(getComputedStyle(node).fontSize);
+    const natural = Math.max(node.scrollWidth, ...all("mjx-math, mjx-mtable", node).map((part) => part.getBoundingClientRect().width));
+    if (node.clientWidth) node.style.setProperty("--paper", Math.min(1, PAPER / natural).toFixed(3));
+    node.style.fontSize = node.dataset.own;
     if (!node.clientWidth) return;
     const full = parseFloat(getComputedStyle(node).fontSize), wide = node.scrollWidth;
-    const natural = Math.max(wide, ...all("mjx-math, mjx-mtable", node).map((part) => part.getBoundingClientRect().width));
-    node.style.setProperty("--paper", Math.min(1, PAPER / natural).toFixed(3));
     if (wide > node.clientWidth + 1) {
-      const fitting = Math.max(LEAST, (node.clientWidth / wide) * 0.99);
-      node.style.fontSize = `${(full * fitting).toFixed(2)}px`;
+      node.style.fontSize = `${Math.max(LEAST * text, (full * node.clientWidth * 0.99) / wide).toFixed(2)}px`;
     }
     if (node.scrollWidth > node.clientWidth + 1) node.tabIndex = 0;
     else node.removeAttribute("tabindex");
