@@ -104,7 +104,7 @@ def linear_probe(wrong, x, labels, K, new, ridge):
     K = int(labels.max()) + 1 if "last-unseen" in wrong else K
     table = F.one_hot(labels.long(), K).to(x.dtype)
     table = 2 * table - 1 if "signs" in wrong else table
-    table = labels[:, None].to(x.dtype).expand(-1, K) if "labels-as-numbers" in wrong else table
+    table = labels[:, None].to(x.dtype) if "labels-as-numbers" in wrong else table
     if "standardised" in wrong:
         x, new = x / x.std(0), new / x.std(0)
     centre, level = x.mean(0), table.mean(0)
@@ -124,12 +124,14 @@ def linear_probe(wrong, x, labels, K, new, ridge):
     new = x if "learned-rows" in wrong else new
     moved = x - centre
     held = torch.ones(2 * x.shape[1:]) if "every-entry" in wrong else torch.eye(x.shape[1])
-    slopes = torch.linalg.solve(moved.T @ moved + ridge * held, moved.T @ (table - level))
+    # Two mistakes at once may leave a singular system: without rounding, the same on any processor
+    inverse = torch.linalg.pinv(moved.T @ moved + ridge * held, rtol=1e-5, hermitian=True)
+    slopes = inverse @ moved.T @ (table - level)
     if "columns" in wrong:
         centre, level = new.mean(1, keepdim=True), level.mean()
     away = new - (new.mean(0) if "own-centre" in wrong else centre)
     away = new if "new-not-centred" in wrong else away
-    found = away @ slopes + (0 * level if "no-level" in wrong else level)
+    found = (away @ slopes + (0 * level if "no-level" in wrong else level)).expand(-1, K)
     found = found.argmax(-1) if "best-label" in wrong else found
     return found.softmax(-1) if "softmax" in wrong else found
 
