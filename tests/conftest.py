@@ -65,11 +65,13 @@ def numbers_are_printed_as_torch_prints_them():
 
 
 def pytest_collection_modifyitems(items):
-    """What is looked at in Chromium is marked so: a quick `make test` leaves it out. What is slow
-    may take minutes on a busy machine."""
+    """What is looked at in Chromium is marked so: a quick `make test` leaves it out. On a busy
+    machine the browser may draw later than a test looks: one that fails is tried once more, and
+    the last line counts it as `rerun`. What is slow may take minutes there."""
     for item in items:
         if "chromium" in getattr(item, "fixturenames", ()):
             item.add_marker("browser")
+            item.add_marker(pytest.mark.flaky(reruns=1))
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(600))
 

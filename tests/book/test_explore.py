@@ -132,7 +132,8 @@ class Visit:
         return self.ask("return e.state")
 
     def find(self, selector):
-        """What matches in the first explorable and can be seen."""
+        """What matches in the first explorable and can be seen, once all changes are drawn."""
+        self.ask("await e?.ready")
         return self.page.locator(self.name).first.locator(selector).locator("visible=true")
 
 
