@@ -22,7 +22,7 @@ PYTEST = $(RUN) -m pytest --durations=15 --durations-min=5
 NBVAL = $(RUN) tools/kernels.py $(RUN) -m pytest --nbval --nbval-kernel-name forked --nbval-sanitize-with tools/nbval.cfg \
          --nbval-cell-timeout=600 --timeout=1800 \
          --dist loadscope $(NOTEBOOK)
-QUICK = not slow and not weekly$(if $(SLOW),, and not browser)
+QUICK = not weekly$(if $(SLOW),, and not slow and not browser)
 START := $(shell date +%s)
 
 help: ## this list
@@ -36,7 +36,7 @@ book: env-book ## build the website from the stored outputs, say where to open i
 	    $(BUILD) -q || { rm -rf _build/.doctrees; exit 1; }; $(RUN) tools/whole.py --note $$new; fi
 	@$(RUN) -c 'from pathlib import Path as P; print("Open", P("_build/html/index.html").resolve().as_uri())'
 
-test: env-test lint unit $(if $(SLOW),nbval site-tests slow,chapters site) ## must be green; SLOW=1: every notebook, the browser, what takes long
+test: env-test lint unit $(if $(SLOW),nbval site-tests,chapters site) ## must be green; SLOW=1: every notebook, the browser, what takes long
 	@echo "== all green, $$(( $$(date +%s) - $(START) )) s"
 
 lint: env-test ## code style, notebooks included; types; workflows
@@ -49,7 +49,7 @@ lint: env-test ## code style, notebooks included; types; workflows
 	@.venv/bin/check-jsonschema -q --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	@.venv/bin/check-jsonschema -q --builtin-schema vendor.citation-file-format --default-filetype yaml CITATION.cff
 
-unit: env-test ## the module's tests, shapes enforced
+unit: env-test ## the packages' tests, shapes enforced; SLOW=1: those that take long as well, and the browser's
 	@echo "== unit tests"
 	@$(PYTEST) tests -n $(WORKERS) --dist worksteal -m "$(QUICK) and not site"
 
@@ -69,7 +69,7 @@ site-tests: site ## the same, then in a browser
 	@echo "== website's tests"
 	@$(PYTEST) tests/site -n $(WORKERS) --dist loadgroup -m "not weekly"
 
-slow: env-test ## what takes longest: each notebook alone, as on Colab; compiled models; classes graded
+slow: env-test ## of these what takes long: each notebook alone, as on Colab; compiled models; classes graded
 	@echo "== slow tests (as on Colab; of the last commit)"
 	@$(PYTEST) $$(grep -rl --include='test_*.py' mark.slow tests) -n $(WORKERS) --dist worksteal -m "slow and not weekly"
 

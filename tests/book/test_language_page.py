@@ -154,6 +154,7 @@ def test_the_stored_models_start_as_the_page_starts_them(script, names, kind):
     assert of.bits(of.begin()[0]) == pytest.approx(start["bits"], abs=2e-3)
 
 
+@pytest.mark.slow
 def test_both_kinds_of_tokens_are_the_whole_text_and_each_byte_counts_once(script, names):
     docs = text.load("python-docs")
     for kind in ("bytes", "pieces"):

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import set_repository
 
+pytestmark = pytest.mark.slow
+
 HOST, OWNER = "https://github.com", "a-faculty"
 NEW = f"{HOST}/{OWNER}/attention-2027"
 NEW_AT_THE_TOP = f"{HOST}/{OWNER}/{OWNER}.github.io"  # GitHub publishes it without a path

@@ -27,6 +27,7 @@ def test_the_story_is_made_again_and_is_cut_as_the_tokenizer_cuts_it(study):
             assert old == pytest.approx(new, abs=0.01)
 
 
+@pytest.mark.slow
 def test_one_path_is_cut_again_and_only_the_keys_need_the_notes(study):
     runs = stored_run("inside")["runs"]
     again = study.path(0)

@@ -92,6 +92,7 @@ def test_what_is_said_of_the_parts_follows_from_their_seeds():
     assert better(small, loss["experts"]["one network"])
 
 
+@pytest.mark.slow
 def test_a_run_of_a_part_is_repeated(parts):
     again = parts.scores("plain", 0.02, 0)["report"]
     stored = stored_run("parts")["scores"]["plain"]["0.02"][0]["report"]

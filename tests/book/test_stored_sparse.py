@@ -29,6 +29,7 @@ def test_each_way_to_choose_was_run_with_five_seeds_at_the_best_of_three_rates(s
     assert found["provenance"]["command"] == "python results/sparse.py"
 
 
+@pytest.mark.slow
 def test_a_run_with_a_window_is_repeated(sparse):
     found = stored_run("sparse")["compared"]["chosen/window/8"]
     again = sparse.at_chosen("window", 8, 4, found["rate"], 0)

@@ -46,7 +46,7 @@ with without_checks():
 
     FAMILIES = families()  # all of them are read here, without checks as well
 
-pytestmark = pytest.mark.usefixtures("as_readers_have_it")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("as_readers_have_it")]
 __all__ = ["as_readers_have_it"]
 V, C, T = 13, 12, 7
 TOKENS = torch.tensor([[3, 12, 0, 5, 5, 8, 1], [1, 4, 4, 2, 7, 0, 9]])
@@ -95,27 +95,20 @@ RECIPES = {
     "sinusoidal": (sinusoids, (TOKENS,)),
 }
 ALL = [*RECIPES, *(f"family {case}" for case in CASES)]
-# A compiler takes seconds for each: all recipes every time, with SLOW=1 one family of each kind of
-# part that no recipe has, weekly the others.
+# A compiler takes seconds for each: all recipes and one family of each kind of part that no recipe
+# has; weekly the others.
 KINDS = ["phi3 longrope", "gemma3n", "deepseek_v3", "gpt_oss", "t5", "whisper", "sam2", "zamba2"]
 
 
-def when(case):
-    return pytest.mark.slow if case in KINDS else pytest.mark.weekly
-
-
-COMPILED = [*RECIPES, *(pytest.param(f"family {case}", marks=when(case)) for case in CASES)]
+COMPILED = [
+    *RECIPES,
+    *(
+        pytest.param(f"family {case}", marks=[pytest.mark.weekly] * (case not in KINDS))
+        for case in CASES
+    ),
+]
 WRITERS = ["gpt2", "llama", "mixtral", "ALiBi", "patterned", "sinusoidal"]
-each = pytest.mark.parametrize(
-    "name",
-    [
-        *RECIPES,
-        *(
-            pytest.param(f"family {c}", marks=[] if c in KINDS else pytest.mark.weekly)
-            for c in CASES
-        ),
-    ],
-)
+each = pytest.mark.parametrize("name", COMPILED)
 
 
 def build(name):
@@ -263,7 +256,6 @@ def test_a_step_of_generation_compiles_once(name):
     assert len(count) == 1
 
 
-@pytest.mark.slow  # it runs the compiler of C++
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("bits", "group", "product"), [(8, None, int8_kernel), (4, 32, int4_kernel)]

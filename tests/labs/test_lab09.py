@@ -24,6 +24,8 @@ from attnlabs.lab09.signs import SIGNS, against
 from attnlabs.question import copies, drawn, run
 from bookkit.experiments.clinic import faults as clinic
 
+pytestmark = pytest.mark.slow
+
 STUDENTS = [f"s{n}@uni" for n in range(300)]
 WARDS = [faults.drawn(student) for student in STUDENTS]
 HEALTHY = {"rate": 0.02, "decay": 0.01, "scale": 1, "diagonal": 0, "shift": 1, "zeroed": 1}
@@ -145,7 +147,6 @@ def answers(student):
     return [(np.array(float(NAMES.index(p.name))),) for p in faults.drawn(student)]
 
 
-@pytest.mark.slow
 def test_what_is_right_for_one_student_is_not_for_another():
     assert verdict.judged("diagnosis", "ada", answers("ada"))[0] == 1
     assert verdict.judged("diagnosis", "ada", answers("bob"))[0] < 0.5
@@ -225,7 +226,6 @@ def test_a_setting_has_the_number_of_its_place(root):
         assert numbers[name.upper()] == settings.NAMES.index(name)
 
 
-@pytest.mark.slow
 def test_other_processors_train_the_same_runs():
     """A run that swings, by the oldest and the newest instruction set of this processor."""
     program = "from attnlabs.lab09.settings import Settings, changed\n"

@@ -21,6 +21,8 @@ from attnlabs.lab10.desk import Specimen
 from attnlabs.lab10.texts import texts
 from attnlabs.probes import sheets
 
+pytestmark = pytest.mark.slow
+
 STUDENTS = [f"s{n}@uni" for n in range(300)]
 CORPUS = CORPORA[10]
 MEASURED = ("specimen", "head-scores", "linear-probe", "groups", "rise", "patched-shares")
@@ -78,7 +80,6 @@ def ada():
     }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("question", measures.QUESTIONS)
 def test_what_the_lab_s_cells_measure_is_what_is_measured_in_grading(question, ada):
     """Two programs that share no line but the weights; typed in to three places."""

@@ -18,6 +18,8 @@ from attnlabs.lab13 import desk, files, measures, rules, world
 from attnlabs.lab13.files import Finding, Guess
 from attnlabs.lab13.rules import POINTS, SHOWN, Behaviour, Secret
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def texts():

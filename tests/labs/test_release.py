@@ -14,6 +14,8 @@ from corpora import CORPORA
 from attnlabs import release, source
 from attnlabs.source import Lab
 
+pytestmark = pytest.mark.slow
+
 
 def altered(lab, change):
     """The same lab with a changed notebook."""

@@ -14,16 +14,21 @@ from attnlabs.grading import roster
 from attnlabs.grading.row import Row
 from attnlabs.grading.submissions import Owner, Submission
 
+pytestmark = pytest.mark.slow
+
 LABS = pytest.mark.parametrize("number", CORPORA)
 # Lab 13's copies take a second each: all that one defines is tried as an answer
 COPIES = pytest.mark.parametrize(
     "number", [pytest.param(n, marks=[pytest.mark.weekly] * (n == 13)) for n in CORPORA]
 )
 # Where each student's answers are judged by training, other tests try the copies: test_ward.py
-WHEN = {3: [], 10: [pytest.mark.slow]}
 GRADED = pytest.mark.parametrize(
     "number",
-    [pytest.param(n, marks=WHEN.get(n, [pytest.mark.weekly])) for n in CORPORA if n not in TRAINS],
+    [
+        pytest.param(n, marks=[pytest.mark.weekly] * (n not in (3, 10)))
+        for n in CORPORA
+        if n not in TRAINS
+    ],
 )
 
 

@@ -11,6 +11,8 @@ from attnlabs.judge import GENERAL, judge
 from attnlabs.probes import sheets
 from attnlabs.question import copies
 
+pytestmark = pytest.mark.slow
+
 WRONG = [(number, *one) for number, corpus in CORPORA.items() for one in corpus.WRONG]
 
 
@@ -58,7 +60,7 @@ BATCHES = [
     pytest.param(
         number,
         chosen,
-        marks=pytest.mark.slow if number in (3, 10) and n == 0 else pytest.mark.weekly,
+        marks=[pytest.mark.weekly] * (number not in (3, 10) or n > 0),
     )
     for number, corpus in CORPORA.items()
     for n, chosen in enumerate(batches(corpus))

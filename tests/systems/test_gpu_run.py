@@ -22,6 +22,7 @@ def gpu(script, monkeypatch):
     return program
 
 
+@pytest.mark.slow
 def test_every_rung_is_run_stored_and_not_run_again(gpu, tmp_path, monkeypatch):
     here = device.choose()
     options = SimpleNamespace(out=tmp_path, steps=20, seeds=[0])

@@ -17,6 +17,8 @@ from attnbook.shipped.language import load
 from attnbook.train.cli import log
 from attnbook.train.sharded_checkpoint import saved
 
+pytestmark = pytest.mark.slow
+
 SMALL = {"vocabulary": 270, "width": 12, "depth": 2, "heads": 2, "context": 7, "batch": 8}
 SAME = SMALL | {
     "steps": 8,
@@ -99,7 +101,6 @@ def fsdp(folder, alone):
     return out
 
 
-@pytest.mark.slow
 def test_two_processes_have_the_losses_of_one(alone, ddp):
     assert list(numbers(ddp)) == list(range(1, 9))
     for name in ("loss", "grad_norm", "validation"):
@@ -121,7 +122,6 @@ def test_one_process_goes_on_with_what_two_saved(folder, alone, ddp):
     assert apart(numbers(alone), numbers(out)) < CLOSE and max(numbers(out)) == 8
 
 
-@pytest.mark.slow
 def test_two_sharded_processes_go_on_with_what_one_saved(alone, fsdp):
     assert max(numbers(fsdp)) == 8
     for name in ("loss", "grad_norm", "validation"):
@@ -141,7 +141,6 @@ def test_one_process_goes_on_with_shards(folder, alone, fsdp):
     assert max(one) == max(other) == 10 and apart(one, other) < CLOSE
 
 
-@pytest.mark.slow
 def test_a_killed_process_ends_the_job_with_one_sentence_and_what_is_saved_resumes(folder):
     out = folder / "killed"
     job = torchrun(*words(folder, out, "--parallel", "ddp", steps=100_000, save_every=5))
@@ -159,7 +158,6 @@ def test_a_killed_process_ends_the_job_with_one_sentence_and_what_is_saved_resum
     assert max(numbers(out)) == step + 2
 
 
-@pytest.mark.slow
 def test_a_job_that_is_told_to_end_saves_where_it_is(folder):
     out = folder / "told"
     job = torchrun(*words(folder, out, "--parallel", "fsdp", steps=100_000, save_every=5))

@@ -14,6 +14,8 @@ from attnlabs.grading.row import Answer, Row
 from attnlabs.grading.submissions import Owner, Submission
 from attnlabs.inside import cells
 
+pytestmark = pytest.mark.slow
+
 NOTEBOOK = json.dumps({"cells": [{"cell_type": "code", "source": "a = 1"}]}).encode()
 
 
@@ -137,7 +139,6 @@ def test_a_script_is_read_as_the_notebook_it_was(kind):
     assert cells.missing(tree, [], "scores") == "" and cells.answer(pairs, 7).endswith("add.")
 
 
-@pytest.mark.slow
 def test_a_script_is_graded(grade):
     row = grade(b"def scores(q, k):\n    return q @ k.mT / q.shape[-1] ** 0.5\n", "Ada.py")
     assert row.questions["scores"].points == 2

@@ -16,6 +16,8 @@ from attnlabs.inside.dependencies import PLAIN, reached, uses
 from attnlabs.inside.fingerprints import outcome, same
 from attnlabs.question import copies, drawn, run
 
+pytestmark = pytest.mark.slow
+
 SCORES = "def scores(q, k):\n    return q @ k.mT / q.shape[-1] ** 0.5\n"
 WRONG = "def scores(q, k):\n    return q @ k.mT\n"
 ATTEND = """

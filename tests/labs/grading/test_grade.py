@@ -14,6 +14,8 @@ from attnlabs.grading import grade as grading
 from attnlabs.grading import sandbox, submissions
 from attnlabs.grading.row import Row
 
+pytestmark = pytest.mark.slow
+
 CODE = {
     "right": "def scores(q, k):\n    return q @ k.mT / q.shape[-1] ** 0.5",
     "wrong": "def scores(q, k):\n    return q @ k.mT",
@@ -95,7 +97,6 @@ def test_feedback_tells_the_mistake_and_no_hidden_number(graded):
     assert "<td>1</td><td>scores not divided by √D</td>" in summary
 
 
-@pytest.mark.slow
 def test_what_is_stored_is_not_graded_again(graded, root, monkeypatch):
     """Two rows are lost as by a kill; the same command grades these two and no other."""
     words, out = graded
@@ -116,7 +117,6 @@ def test_what_is_stored_is_not_graded_again(graded, root, monkeypatch):
     assert same == [{k: v for k, v in row.items() if k != "seconds"} for row in rows(out)]
 
 
-@pytest.mark.slow
 def test_another_lab_is_not_mistaken_for_a_bad_one(of):
     raw = release.text(release.student_copy(of(4).lab)).encode()
     row = of(3).grade(raw)
@@ -138,7 +138,6 @@ def test_a_fault_of_ours_costs_one_row_no_points(grader, tmp_path, monkeypatch):
     assert "RuntimeError" in found[1].reason
 
 
-@pytest.mark.slow
 def test_without_bubblewrap_it_grades_too_and_warns(
     lab, hand_in, box, monkeypatch, tmp_path, root, capsys
 ):
@@ -165,7 +164,6 @@ def test_without_bubblewrap_it_grades_too_and_warns(
     assert "bubblewrap (bwrap) is not installed" in capsys.readouterr().err
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("python", ["everybody's", "root's alone"])
 def test_as_root_and_without_walls_it_refuses_before_anything_is_written(
     python, monkeypatch, tmp_path, root, capsys
@@ -253,7 +251,6 @@ def test_a_damaged_zip_is_named_and_a_damaged_file_is_not_empty(tmp_path):
         submissions.collect(path)
 
 
-@pytest.mark.slow
 def test_gradescope_gets_what_its_documentation_asks_for(lab, submitted, tmp_path, monkeypatch):
     path = gradescope.write(lab, tmp_path / "autograder.zip")
     with zipfile.ZipFile(path) as archive:

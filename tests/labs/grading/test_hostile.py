@@ -10,6 +10,8 @@ from hostile import DEF, TRIES, broken
 
 from attnlabs.grading import sandbox
 
+pytestmark = pytest.mark.slow
+
 RIGHT = {"scores": "def scores(q, k):\n    return q @ k.mT / q.shape[-1] ** 0.5"}
 WRONG = {"scores": "def scores(q, k):\n    return q @ k.mT"}
 PATCHES = {
@@ -22,8 +24,8 @@ PATCHES = {
     "check": "def check(*a): raise SystemExit",
     "exit": "import atexit, os; atexit.register(os._exit, 7)",
 }
-FAST = ["endless", "forks", "os._exit", "network", "subclass"]
-OFTEN = ["kills all", "memory", "reads the grading", "writes to the pipe", "equals everything"]
+OFTEN = ["endless", "forks", "os._exit", "network", "subclass", "kills all", "memory"]
+OFTEN += ["reads the grading", "writes to the pipe", "equals everything"]
 
 
 def points(row):
@@ -31,10 +33,7 @@ def points(row):
 
 
 def tries(names):
-    def when(name):
-        return [] if name in FAST else [pytest.mark.slow if name in OFTEN else pytest.mark.weekly]
-
-    return [pytest.param(n, marks=when(n), id=n) for n in names]
+    return [pytest.param(n, marks=[pytest.mark.weekly] * (n not in OFTEN), id=n) for n in names]
 
 
 @pytest.mark.parametrize("name", tries(TRIES))
@@ -52,7 +51,7 @@ def test_a_hostile_function_costs_its_own_question_only(name, grade, hand_in):
 
 @pytest.mark.parametrize(
     "number",
-    [pytest.param(n, marks=pytest.mark.slow if n == 10 else pytest.mark.weekly) for n in CORPORA],
+    [pytest.param(n, marks=[pytest.mark.weekly] * (n != 10)) for n in CORPORA],
 )
 def test_every_question_of_every_lab_meets_something_hostile(number, of):
     """All questions but one; the right answer to that one keeps its points."""
@@ -92,7 +91,6 @@ def test_nothing_but_tmp_can_be_written_and_nobody_looked_into(walls, grader, bo
         assert reply.lines("notes")[0].endswith(f": ['/tmp'] True {ours}")
 
 
-@pytest.mark.slow
 def test_forged_frames_are_read_once_and_as_text():
     """Half characters can be written in JSON; in a page of the whole class they could not. Read
     again from the start for each of 200,000 lines, the test would meet its own limit."""
@@ -106,13 +104,7 @@ def test_forged_frames_are_read_once_and_as_text():
         str(sandbox.replies(line % len(deep) + deep)["a"].note)
 
 
-FAST_FILES = ["empty", "half", "deep"]
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[pytest.mark.slow] * (n not in FAST_FILES)) for n in broken()],
-)
+@pytest.mark.parametrize("name", broken())
 def test_a_file_that_is_no_notebook_gets_a_row(name, judge):
     row = judge(broken()[name])
     assert row.status in ("empty", "not a notebook")
@@ -170,16 +162,11 @@ def magics(notebook):
 FORMS = [stripped, doubled, stub_again, deleted, reversed_, huge, many, magics]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [pytest.param(f, marks=[pytest.mark.slow] * (f not in (stripped, magics))) for f in FORMS],
-    ids=lambda f: f.__name__,
-)
+@pytest.mark.parametrize("change", FORMS, ids=lambda f: f.__name__)
 def test_right_work_in_a_damaged_notebook_keeps_its_points(change, judge, hand_in):
     assert points(judge(changed(hand_in(RIGHT), change)))["scores"] == 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
 def test_odd_encodings_are_read(encoding, judge, hand_in):
     raw = hand_in(RIGHT).decode().encode(encoding)

@@ -17,6 +17,8 @@ from attnlabs.grading.row import Answer, Row
 from attnlabs.grading.submissions import Submission
 from attnlabs.inside import project
 
+pytestmark = pytest.mark.slow
+
 BYTES = "import torch\nBYTES = [bytes([n]) for n in range(256)]\n"
 UNIFORM = (
     BYTES
@@ -113,7 +115,6 @@ def handed_in(code, file="one.py"):
     return Submission(file, code.encode())
 
 
-@pytest.mark.slow
 def test_an_honest_project_is_better_than_the_counts_of_pairs(small, box):
     """It trains for a number of steps, so that a slow machine says the same."""
     patient = dataclasses.replace(small, seconds=120.0)
@@ -124,7 +125,6 @@ def test_an_honest_project_is_better_than_the_counts_of_pairs(small, box):
     assert 0 < entry.cpu < 120
 
 
-@pytest.mark.slow
 def test_what_predicts_finds_the_text_nowhere(small, box):
     marked = nats.Block(b"held-out words, ", b"which are the held-out words")
     other = contest.Contest(small.train, (marked,), 3.0, small.program, other=20.0)
@@ -189,7 +189,6 @@ def test_a_table_of_counts_is_a_distribution():
     assert nats.counted(b"abcabdabcab", [nats.Block(b"ab", b"c")], 2)[0] < 1
 
 
-@pytest.mark.slow
 def test_code_is_weighed_and_a_hidden_text_is_looked_at(small, box):
     long = contest.scored(small, handed_in("x = 1\n" * 50_000), box)
     assert "characters of code" in long.reason

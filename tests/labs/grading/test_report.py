@@ -11,6 +11,8 @@ import pytest
 from attnlabs.grading import report, roster, submissions, written
 from attnlabs.grading.row import Answer, Row
 
+pytestmark = pytest.mark.slow
+
 
 def rows(path):
     return list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline="")))

@@ -16,6 +16,8 @@ from attnlabs.grading.replies import Reply
 from attnlabs.lab09 import faults, settings, training, verdict
 from attnlabs.question import copies, drawn
 
+pytestmark = pytest.mark.slow
+
 SCORES = "def scores(q, k):\n    return q @ k.mT / q.shape[-1] ** 0.5\n"
 ATTEND = """
 def attend(q, k, v, mask=None):

@@ -17,6 +17,8 @@ from attnlabs.grading.submissions import Submission
 from attnlabs.inside import project, refused
 from attnlabs.inside.answer import used
 
+pytestmark = pytest.mark.slow
+
 RIGHT = "def scores(q, k):\n    return q @ k.mT / q.shape[-1] ** 0.5\n"
 IN_PLACE = """
 def softmax(x):
