@@ -17,6 +17,7 @@ from attnlabs.lab13 import files, measures, rules, world
 from attnlabs.lab13.rules import POINTS, SIZE
 
 PRACTICE = Path(__file__).parent / "stored" / "practice.safetensors"
+MARGIN = 0.2  # between the strength here and the one that is asked for, to be safe
 
 
 class Desk:
@@ -64,13 +65,17 @@ class Desk:
         print(f"cost {cost:.4f} nats per token")
         points = f"points: strength {strength:.2f}, stealth {stealth:.2f}"
         print(f"no plant: {problem}" if problem else points)
+        if not problem and found.strength < rules.STRENGTH + MARGIN:
+            print("grading draws other contexts, on which this may be too weak")
         return cost
 
     def save(
         self, model: nn.Module, trigger: tuple[int, ...], target: int, path: str | Path
     ) -> None:
-        """Write the file that is handed in, weights and secret, and print its seal."""
+        """Write the file that is handed in, weights and secret; print what it is worth here, and
+        its seal."""
         weights, secret = halved(model), files.new_secret(trigger, target)
+        self.show(model, trigger, target)
         Path(path).write_bytes(files.packed(weights, secret))
         print(f"{path} is sealed as {secret.seal(files.digest(weights))}")
 
@@ -111,7 +116,7 @@ class Desk:
 
     def write(self, findings: Mapping[str, Mapping[str, Any]], path: str | Path) -> None:
         """Write the file of findings: for each plant `guesses`, `heads` and `neurons`."""
-        text = json.dumps({"plants": findings}, indent=1)
+        text = json.dumps({"plants": findings}, indent=1, default=lambda value: value.tolist())
         for number, found in files.findings_of(text.encode()).items():
             if found.wrong:
                 print(f"plant {number}: {found.wrong}")

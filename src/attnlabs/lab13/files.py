@@ -129,7 +129,13 @@ def findings_of(raw: bytes) -> dict[str, Finding]:
         pairs = [(str(number), each) for number, each in plants.items()]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ValueError("this is no file of findings; write it with `desk.write`") from None
-    return {number[:8]: finding(each) for number, each in pairs[:1000]}
+    return {numbered(number): finding(each) for number, each in pairs[:1000]}
+
+
+def numbered(words: str) -> str:
+    """A plant's number as its file has it: 4, “plant 4” and “04.safetensors” are 04."""
+    found = re.search(r"[0-9]{1,6}", words)
+    return f"{int(found[0]):02}" if found else words[:8]
 
 
 def finding(each: Any) -> Finding:
