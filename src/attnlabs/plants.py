@@ -9,9 +9,10 @@ from pathlib import Path
 import torch
 
 from attnbook.files import store
-from attnlabs.grading import finds, folder, plants, submissions
+from attnlabs.grading import finds, folder, made, plants, submissions
 from attnlabs.grading.page import framed
 from attnlabs.grading.report import EXCEL
+from attnlabs.grading.teams import FILE, alone
 from attnlabs.lab13 import world
 from attnlabs.lab13.rules import POINTS
 
@@ -36,45 +37,58 @@ def collected(path: Path, out: Path, kind: str) -> tuple[list[submissions.Submis
     if not found:
         raise ValueError(f"{path}: there are no files in it")
     place.mkdir(parents=True, exist_ok=True)
-    return finds.of_kind(found, kind), place
+    return made.of_kind(found, kind), place
 
 
 def run_plants(options: argparse.Namespace) -> None:
     """Measure all plants; write those that hold into a folder that is given to the class."""
-    found, place = collected(options.submissions, options.out, finds.PLANT)
+    found, place = collected(options.submissions, options.out, made.PLANT)
     known = plants.gathered(found, place, texts(place, options.held_out))
     store(options.out, EXCEL + plants.sheet(known))
+    made.note(place, options.submissions, found)
     good = sum(not each.reason for each in known)
     print(f"{good} of {len(known)} files hold a plant: {options.out}, which has their secrets")
-    if good < len(known):
-        print("why the others do not stands in the column reason")
-    if any(each.look for each in known):
-        print("some deserve a look: see the column look")
+    for each in known:
+        if each.reason:
+            print(f"{each.file}: {each.reason}")
+        if each.look:
+            print(f"look at {each.team}: {each.look}")
     print(f"for the class: {place / 'handout'}")
+    print(f"who is of which team: {place / FILE}, for you to fill in where names differ")
 
 
 def run_finds(options: argparse.Namespace) -> None:
     """Judge all findings and write the points of both sides."""
-    found, place = collected(options.submissions, options.out, finds.FINDINGS)
+    found, place = collected(options.submissions, options.out, made.FINDINGS)
     garden = options.plants.with_suffix("")
     known = plants.stored(garden)
     if not known:
         raise ValueError(f"--plants {options.plants}: there are no plants beside it, in {garden}/")
-    drawn = texts(garden, options.held_out)
-    teams = plants.hunt(known, found, garden, place, drawn)
+    if late := made.later(garden, made.PLANT):
+        print(f"plants newer than {options.plants}, which do not count: {', '.join(late)}")
+    fresh = made.later(place, made.FINDINGS, found)
+    teams = plants.hunt(known, found, garden, place, texts(garden, options.held_out))
     store(options.out, EXCEL + plants.board(teams))
     store(place / "pairs.csv", EXCEL + plants.pairs(teams))
-    finds.note(place, garden)
+    finds.note(place, options.submissions, found, garden)
     store(options.out.with_suffix(".html"), page(teams))
+    if fresh:
+        print(f"new since the last time: {', '.join(fresh)}")
     hit = sum(team.found_by > 0 for team in teams)
     good = sum(not each.reason for each in known)
     print(f"{hit} of {good} plants were found: {options.out}, {options.out.with_suffix('.html')}")
     print(f"who has found what: {place / 'pairs.csv'}")
+    for team in teams:
+        if team.reason:
+            print(f"{team.file}: {team.reason}")
+        if team.look:
+            print(f"look at {team.team}: {team.look}")
+    without = [team.team for team in teams if not team.file]
+    others = [team.team for team in teams if team.plant is None]
+    kinds = {"a plant and no findings": without, "findings and no plant": others}
+    for line in alone(kinds, garden / FILE):
+        print(line)
     print(f"into the marks: attnlabs grade 13 … --finds {options.out}")
-    if any(team.reason for team in teams):
-        print("some files count for nothing: see the column reason")
-    if any(team.look for team in teams):
-        print("some deserve a look: see the column look")
 
 
 def page(teams: Sequence[plants.Team]) -> str:

@@ -11,7 +11,7 @@ import safetensors.torch
 import torch
 
 from attnlabs import cli, source
-from attnlabs.grading import finds, grade, plants
+from attnlabs.grading import finds, grade, made, plants, submissions
 from attnlabs.grading.row import Answer, Row
 from attnlabs.grading.submissions import Submission
 from attnlabs.lab13 import desk, files, measures, rules, world
@@ -401,8 +401,10 @@ def test_points_are_added_up_for_both_sides(contest, practice):
     assert "findings: this is no file" in table["bob"]["reason"]
     assert "plant: this is no complete" in table["eve"]["reason"]
     assert "no plant of this team" in table["mia"]["look"]
-    (pair,) = rows(contest / "finds/pairs.csv")
-    assert (pair["team"], pair["plant"], pair["share"]) == ("eve", number["ada"], "0.700")
+    found = {(row["team"], row["plant"]): row for row in rows(contest / "finds/pairs.csv")}
+    assert found["eve", number["ada"]]["share"] == "0.700" and len(found) == 3
+    assert found["ada", number["ada"]]["reason"] == "this is the team's own plant."
+    assert found["eve", "77"]["reason"] == "there is no plant of this number."
     page = (contest / "finds.html").read_text(encoding="utf-8")
     assert "ada" in page and "Plant and find" in page
 
@@ -478,7 +480,7 @@ def test_one_command_puts_the_contest_into_the_marks(contest, marks, practice, c
     (contest / "found/cleo.json").write_text('{"plants": {}}')
     found_by(contest, "bob", ["01", "02"], practice)
     cli.main(["finds", "found"])
-    assert (contest / "finds" / finds.NOTE).is_file()
+    assert (contest / "finds" / made.NOTE).is_file()
     points = {row["team"]: float(row["points"]) for row in rows(contest / "finds.csv")}
     third = MOODLE.format("Third_83")
     assert marks(COPIES | {third: "third"})[0] is None
@@ -511,8 +513,8 @@ def test_points_of_other_plants_than_these_are_refused(tmp_path):
     table.with_suffix("").mkdir()
     table.write_text(f"{HEAD}\n{LINE.format(7)}\n")
     secrets.write_text("[]")
-    finds.note(table.with_suffix(""), secrets.parent)
-    assert finds.read(table, 10)["ada"]["points"] == "7"
+    finds.note(table.with_suffix(""), tmp_path / "found", [], secrets.parent)
+    assert finds.read(table, 10).lines["ada"]["points"] == "7"
     secrets.write_text("[{}]")
     with pytest.raises(ValueError, match=r"finds\.csv is older than .*plants\.csv: run `attnlabs"):
         finds.read(table, 10)
@@ -542,28 +544,38 @@ def test_a_lab_without_a_contest_has_no_points_of_one(root, tmp_path, capsys):
 def test_a_folder_for_each_team_may_hold_all_that_it_hands_in():
     files = [f"red/{name}" for name in ("a.ipynb", "b.json", "c.safetensors")]
     found = [Submission(file, b"") for file in [*files, "blue/old.pt", "blue/lab.ipynb"]]
-    kept = {kind: [one.file for one in finds.of_kind(found, kind)] for kind in finds.KINDS}
-    assert kept[".ipynb"] == ["red/a.ipynb", "blue/old.pt", "blue/lab.ipynb"]
+    kept = {kind: [one.file for one in made.of_kind(found, kind)] for kind in made.KINDS}
+    assert kept[".ipynb"] == ["red/a.ipynb", "blue/lab.ipynb"]
     assert kept[".json"] == ["red/b.json", "blue/old.pt", "blue/lab.ipynb"]
     assert kept[".safetensors"] == ["red/c.safetensors", "blue/old.pt", "blue/lab.ipynb"]
-    assert plants.teams(finds.of_kind(found, ".json"))[0] == "red"
+    assert submissions.named(made.of_kind(found, ".json"))[0] == "red"
 
 
 def test_several_files_of_a_team_are_one_plant(contest, practice):
     (contest / "planted/ada/second.safetensors").write_bytes(packed(practice, salt="5" * 32))
-    found = [Submission(f"ada_{n}_1234_x.safetensors", packed(practice)) for n in (7, 7)]
-    made = plants.gathered(found, contest / "twice", world.texts(1))
-    assert [bool(each.reason) for each in made] == [False, True]
-    assert "counts" in made[1].reason
+    found = [
+        Submission("ada_7_1234_x.safetensors", packed(practice, salt=f"{n}" * 32)) for n in (7, 8)
+    ]
+    both = plants.gathered(found, contest / "twice", world.texts(1))
+    assert [bool(each.reason) for each in both] == [False, True]
+    assert "counts" in both[1].reason
 
 
-def test_the_desk_writes_what_grading_reads(tmp_path, practice, model, capsys):
+def test_the_desk_writes_what_grading_reads(tmp_path, practice, model, capsys, monkeypatch):
     bench = desk.Desk(None)
     path = tmp_path / "mine.safetensors"
     bench.save(model, practice[1].trigger, practice[1].target, path)
     secret = files.secret_of(path.read_bytes())
     seal = secret.seal(files.digest(files.weights_of(path.read_bytes())))
-    assert seal in capsys.readouterr().out and secret.salt != practice[1].salt
+    said = capsys.readouterr().out
+    assert seal in said and "points: strength 2.00" in said and secret.salt != practice[1].salt
+    assert "may be too weak" not in said
+    bench.save(world.given(), practice[1].trigger, practice[1].target, path)
+    assert "no plant: after the trigger" in capsys.readouterr().out
+    shown = measures.Behaviour(0.6, 0.0, 0.0, 0.0)
+    monkeypatch.setattr(measures, "behaviour", lambda *_: shown)
+    bench.show(model, practice[1].trigger, practice[1].target)
+    assert "on which this may be too weak" in capsys.readouterr().out
     guess = {"trigger": list(secret.trigger), "target": secret.target}
     bench.write({"01": {"guesses": [guess], "neurons": [[2, 3]]}}, tmp_path / "said.json")
     said = files.findings_of((tmp_path / "said.json").read_bytes())["01"]

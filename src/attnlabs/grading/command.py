@@ -13,12 +13,14 @@ from attnlabs.grading import (
     finds,
     folder,
     grade,
+    made,
     report,
     roster,
     sandbox,
     submissions,
 )
 from attnlabs.grading.row import NO_NOTEBOOK, Row
+from attnlabs.grading.submissions import Submission
 from attnlabs.grading.written import UNREAD
 from attnlabs.source import Asked, Lab
 
@@ -49,9 +51,10 @@ def run(options: argparse.Namespace) -> None:
     )
     if not files:
         raise ValueError(f"{options.submissions}: there are no files in it")
+    everything = files
     if lab.contests:
-        files = finds.of_kind(files, finds.NOTEBOOK)
-    points = finds.read(options.finds, contest.points) if contest else {}
+        files = made.of_kind(files, made.NOTEBOOK)
+    table = finds.read(options.finds, contest.points) if contest else None
     people = roster.read(options.roster) if options.roster else None
     program = walls(options.as_root)
     folder.claim(place, lab)
@@ -60,7 +63,9 @@ def run(options: argparse.Namespace) -> None:
     absent = roster.compare(rows, files, people)
     if options.leaderboard:
         board.credit(lab, rows, options.leaderboard)
-    absent_there, absent_here = finds.credit(contest, points, files, rows) if contest else ([], [])
+    absent_there, absent_here = (
+        finds.credit(contest, table, files, rows) if contest and table else ([], [])
+    )
     by_hand.days_late(files, rows, options.late)
     others = report.write(lab, files, rows, out, absent)
     print(
@@ -68,9 +73,10 @@ def run(options: argparse.Namespace) -> None:
     )
     print(f"feedback and other tables in {place}/")
     tell(rows, place, [str(file) for file, _, points, *_ in others if points], absent)
-    if contest:
+    if contest and table:
         still = [team for row, team in absent_there if row.questions[contest.name].points is None]
-        who_is_who(options.finds, place, contest, still, absent_here)
+        who_is_who(table, place, contest, still, absent_here)
+        newer(table, everything)
 
 
 def contest_of(lab: Lab, options: argparse.Namespace) -> Asked | None:
@@ -121,11 +127,28 @@ def tell(rows: Sequence[Row], place: Path, strange: Sequence[str], absent: roste
 
 
 def who_is_who(
-    table: Path, place: Path, asked: Asked, absent: Sequence[str], left: Sequence[str]
+    table: finds.Table, place: Path, asked: Asked, absent: Sequence[str], left: Sequence[str]
 ) -> None:
     """Which teams have only a notebook, and which only points of the contest."""
     if absent:
-        print(f"{table} has no line about {', '.join(absent)}: give them points in", end=" ")
+        print(f"{table.path} has no line about {', '.join(absent)}: give them points in", end=" ")
         print(f"{place}/by-hand.csv, question {asked.number}, 0 if they took no part")
     if left:
-        print(f"{table} has teams of which no notebook is here: {', '.join(left)}")
+        print(f"{table.path} has teams of which no notebook is here: {', '.join(left)}")
+    if absent and left:
+        print(f"if two of these names are one team, write it into {table.teams.path}, column team")
+
+
+def newer(table: finds.Table, found: Sequence[Submission]) -> None:
+    """Which findings and plants came in after the contest was judged, and what takes them."""
+    place = table.path.with_suffix("")
+    for what, folder_of, kind in (
+        ("plants", table.garden, made.PLANT),
+        ("findings", place, made.FINDINGS),
+    ):
+        if folder_of and (late := made.later(folder_of, kind, found)):
+            print(f"{what} newer than {folder_of}.csv, not counted: {', '.join(late)}")
+            command = f"attnlabs {'plants' if what == 'plants' else 'finds'}"
+            words = f"{command} {made.source(folder_of)}"
+            words += f" --plants {table.garden}.csv" * (what == "findings")
+            print(f"to count them: {words} --out {folder_of}.csv, and this command again")

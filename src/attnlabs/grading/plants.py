@@ -7,9 +7,9 @@ draws; what is found in it, with the same ones.
 import csv
 import io
 import json
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,17 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from attnbook.files import store
-from attnlabs.grading import folder, submissions
+from attnlabs.grading import folder, made
 from attnlabs.grading.submissions import Submission
+from attnlabs.grading.teams import Teams
 from attnlabs.grading.written import table
 from attnlabs.lab13 import files, measures, rules
 from attnlabs.lab13.files import Finding, Guess
 from attnlabs.lab13.rules import POINTS, SHOWN, Secret
 from attnlabs.lab13.world import Texts
 
-VERSION = 1  # of the way it is scored; what another one has stored is not read
+VERSION = 2  # of the way it is scored; what another one has stored is not read
+FEW = 0.1  # share of the parts below which a finder is told why
 UNREAD = "the file is empty, too large, or cannot be read"
 
 
@@ -53,16 +55,9 @@ class Plant:
         return {name: 0.0 if self.reason else POINTS[name] * share[name] for name in share}
 
 
-def teams(found: Sequence[Submission]) -> list[str]:
-    """Who handed in each file. A platform's number tells people of the same name apart."""
-    owners = submissions.owners(found)
-    often = Counter(name for name, _ in set(owners))
-    return [f"{name} ({number})" if often[name] > 1 else name for name, number in owners]
-
-
 def plant(submission: Submission, team: str, texts: Texts) -> tuple[Plant, dict[str, Tensor]]:
     """What a file is worth as a plant, and its weights. Nothing in it makes this raise."""
-    found = Plant(team, submission.file)
+    found = Plant(team, submission.file, look="it is late; " * bool(submission.late))
     if not submission.content:
         found.reason = f"{UNREAD}."
         return found, {}
@@ -86,18 +81,22 @@ def gathered(found: Sequence[Submission], place: Path, texts: Texts) -> list[Pla
 
     A team that was here before keeps its number, and of several files of a team one counts.
     """
-    known = {each.team: each for each in stored(place)}
+    place.mkdir(parents=True, exist_ok=True)
+    teams = Teams(place)
+    known = {teams.of(each.team): each for each in stored(place) if each.number}
     numbers = {team: each.number for team, each in known.items()}
+    pairs = teams.each(found, "plant")
+    tried = [plant(one, team, texts) for one, team in tqdm(pairs, unit="plant")]
     plants, weights = list[Plant](), dict[str, dict[str, Tensor]]()
-    for one, team in zip(tqdm(found, unit="plant"), teams(found), strict=True):
-        if first := next((each for each in plants if each.team == team), None):
-            words = f"of this team {first.file} counts."
-            plants.append(Plant(team, one.file, reason=words))
-            continue
-        each, weights[team] = plant(one, team, texts)
-        if team in known and known[team].seal != each.seal:
-            each.look = "this is another file than the one that was given out before"
-        plants.append(each)
+    for team in dict.fromkeys(team for _, team in pairs):
+        before = known[team].seal if team in known else ""
+        own = [each for each in tried if each[0].team == team]
+        best, weights[team] = max(own, key=lambda each: rank(each[0], before))
+        words = f"of this team {best.file} counts."
+        rest = [Plant(team, each.file, reason=words) for each, _ in own if each is not best]
+        if before and best.seal != before:
+            best.look += "this is another file than the one that was given out before; "
+        plants += [best, *rest]
     good = [each for each in plants if not each.reason]
     for each in sorted(good, key=lambda each: each.seal):  # by lot, since a seal is a hash
         free = (f"{n:02}" for n in range(1, len(good) + len(numbers) + 1))
@@ -105,8 +104,18 @@ def gathered(found: Sequence[Submission], place: Path, texts: Texts) -> list[Pla
             numbers[each.team] = next(n for n in free if n not in numbers.values())
         each.number = numbers[each.team]
     hand_out(good, weights, place / "handout")
+    for each in plants:
+        same = [other.team for other in good if other.seal == each.seal and other is not each]
+        each.look += f"it is the file of {', '.join(same)}, too; " if same else ""
+        each.look = each.look.removesuffix("; ")
     store(place / "secrets.json", json.dumps([asdict(each) for each in plants], indent=1))
     return plants
+
+
+def rank(found: Plant, before: str) -> tuple[bool, bool, bool]:
+    """Which of a team's files counts: the one given out before, one that holds, one of the kind."""
+    named = found.file.lower().endswith(made.PLANT)
+    return bool(before) and found.seal == before, not found.reason, named
 
 
 def hand_out(good: Sequence[Plant], weights: Mapping[str, Mapping[str, Tensor]], to: Path) -> None:
@@ -234,6 +243,11 @@ class Judge:
                 f"without these parts ordinary text is worse by {parts.rise:.2f} nats per token, "
                 f"where {rules.RISE} may be"
             )
+        elif parts.share < FEW:
+            problems.append(
+                f"these parts carry little: without them the target still has {parts.left:.2f}, "
+                f"without as many others {parts.control:.2f}"
+            )
         return parts.share
 
 
@@ -249,7 +263,13 @@ class Team:
     finding: float = 0.0
     found_by: int = 0
     reason: str = ""
-    look: str = ""
+    looks: list[str] = field(default_factory=list)
+
+    @property
+    def look(self) -> str:
+        """What a lecturer should look at."""
+        own = self.plant.look if self.plant else ""
+        return "; ".join(filter(None, [own and f"plant: {own}", *self.looks]))
 
     @property
     def points(self) -> float:
@@ -261,39 +281,80 @@ class Team:
 def hunt(
     plants: Sequence[Plant], found: Sequence[Submission], place: Path, to: Path, texts: Texts
 ) -> list[Team]:
-    """All teams with their points, best first. What was judged in an earlier run is not again."""
+    """All teams with their points, best first. What was judged in an earlier run is not again.
+
+    ValueError if two plants are of one team, as its table says by now.
+    """
+    teams = Teams(place)
+    plants = [replace(each, team=teams.of(each.team)) for each in plants]
+    good = {each.number: each for each in plants if not each.reason}
     mine = {each.team: Team(each.team, each) for each in reversed(plants)}
-    mine |= {each.team: Team(each.team, each) for each in plants if not each.reason}
-    said: dict[str, dict[str, Finding]] = {}
-    for one, name in zip(found, teams(found), strict=True):
-        team = mine.setdefault(name, Team(name))
-        if team.file:
-            team.look = f"of several files {team.file} counts"
-            continue
-        team.file = one.file
-        try:
-            said[name] = files.findings_of(one.content or b"")
-        except ValueError as error:
-            team.reason = f"{error}." if one.content else f"{UNREAD}."
-        if team.plant is None:
-            team.look = "there is no plant of this team, so perhaps it has found its own"
+    mine |= {each.team: Team(each.team, each) for each in good.values()}
+    if doubled := [each for each in good.values() if mine[each.team].plant is not each]:
+        raise ValueError(f"{doubled[0].team} has two plants: run `attnlabs plants` once more")
+    said = heard(teams.each(found, "findings"), mine)
     for number, finds in judged(plants, said, place, to, texts).items():
         for name, find in finds.items():
             mine[name].finds.append(find)
-            by = next(each for each in plants if each.number == number and not each.reason)
-            mine[by.team].found_by += find.share > 0
+            mine[good[number].team].found_by += find.share > 0
     shares = {
-        (name, each.team): find.share
-        for each in plants
-        if not each.reason
-        for name, team in mine.items()
-        for find in team.finds
-        if find.plant == each.number
+        (name, good[find.plant].team): find.share for name in said for find in mine[name].finds
     }
-    good = [each.team for each in plants if not each.reason]
-    for name, (hidden, finding) in rules.hunted(mine, good, shares).items():
+    planters = [each.team for each in good.values()]
+    for name, (hidden, finding) in rules.hunted(mine, planters, shares).items():
         mine[name].hidden, mine[name].finding = hidden, finding
+    for name, about in said.items():
+        mine[name].looks += copied(name, mine[name], said)
+        mine[name].finds += uncounted(name, about, good)
     return sorted(mine.values(), key=lambda team: (-team.points, team.team))
+
+
+def heard(
+    found: Sequence[tuple[Submission, str]], mine: dict[str, Team]
+) -> dict[str, dict[str, Finding]]:
+    """What each team says. Of several files the first one that can be read counts."""
+    files_of: dict[str, list[Submission]] = defaultdict(list)
+    said: dict[str, dict[str, Finding]] = {}
+    for one, name in found:
+        files_of[name].append(one)
+    for name, own in files_of.items():
+        team, wrong = mine.setdefault(name, Team(name)), dict[str, str]()
+        for one in sorted(own, key=lambda one: not made.is_a(one, made.FINDINGS)):
+            try:
+                said[name] = files.findings_of(one.content or b"")
+            except ValueError as error:
+                wrong[one.file] = f"{error}." if one.content else f"{UNREAD}."
+                continue
+            team.file = one.file
+            break
+        else:
+            team.file, team.reason = next(iter(wrong.items()))
+        counts = next(one for one in own if one.file == team.file)
+        team.looks += [f"of several files {team.file} counts"] * (len(own) > 1)
+        team.looks += ["its findings are late"] * bool(counts.late)
+        if team.plant is None:
+            team.looks.append("there is no plant of this team, so perhaps it has found its own")
+    return said
+
+
+def copied(name: str, team: Team, said: Mapping[str, Mapping[str, Finding]]) -> Iterator[str]:
+    """Who says the same of a plant that a team has found, guesses and parts?"""
+    same: dict[str, list[str]] = defaultdict(list)
+    for find in team.finds:
+        for other, words in said.items():
+            if find.share and other != name and words.get(find.plant) == said[name][find.plant]:
+                same[other].append(find.plant)
+    for other, numbers in same.items():
+        yield f"{other} says word for word the same of {', '.join(sorted(numbers))}"
+
+
+def uncounted(name: str, words: Mapping[str, Finding], good: Mapping[str, Plant]) -> Iterator[Find]:
+    """What a team says of its own plant, and of plants that are not there."""
+    for number in words:
+        if number not in good:
+            yield Find(number, reason="there is no plant of this number.")
+        elif good[number].team == name:
+            yield Find(number, reason="this is the team's own plant.")
 
 
 def judged(
@@ -338,8 +399,7 @@ def board(teams: Sequence[Team]) -> str:
         line += [str(each.found_by), str(sum(find.share > 0 for find in each.finds))]
         problems = [f"plant: {own.reason}"] if own and own.reason else []
         problems += [f"findings: {each.reason}"] if each.reason else []
-        looks = filter(None, [own.look if own else "", each.look])
-        lines.append([*line, each.file, " ".join(problems), "; ".join(looks)])
+        lines.append([*line, each.file, " ".join(problems), each.look])
     return table(BOARD, lines)
 
 

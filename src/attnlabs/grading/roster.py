@@ -13,10 +13,11 @@ from pathlib import Path
 from attnlabs import variants
 from attnlabs.grading import written
 from attnlabs.grading.row import READ, Row
-from attnlabs.grading.submissions import Owner, Submission
+from attnlabs.grading.submissions import Owner, Submission, groups, named
 
 COLUMNS = ("student", "number", "name")
 Files = Mapping[str, Sequence[str]]
+Owned = Mapping[str, Sequence[tuple[str, str]]]  # files, and whose they are
 
 
 @dataclass(frozen=True)
@@ -56,19 +57,22 @@ def compare(
 ) -> Absent:
     """Add to each row what a lecturer should look at, or may like to know; say who is absent."""
     by_student, by_number = defaultdict(list), defaultdict(list)
-    by_code: dict[str, list[tuple[str, Owner]]] = defaultdict(list)
-    for row, submission in zip(rows, submissions, strict=True):
-        by_student[row.student].append(row.file)
-        by_code[row.code].append((row.file, submission.owner))
+    by_code: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    members = groups(submissions)  # of a group each member has the same file
+    whose = [members.get(name, "") for name in named(submissions)]
+    for row, submission, group in zip(rows, submissions, whose, strict=True):
+        by_student[row.student].append((row.file, group or row.file))
+        by_code[row.code].append((row.file, group or str(submission.owner)))
         if row.status in READ:
             by_number[submission.owner.number].append(row.file)
     there = [row for row in rows if row.status in READ]
     # Where most say nothing, nobody got a copy of his own, and saying nothing is no news
     signed = 2 * sum(bool(row.student) for row in there) > len(there)
-    for row, submission in zip(rows, submissions, strict=True):
+    for row, submission, group in zip(rows, submissions, whose, strict=True):
         number = submission.owner.number
-        row.look_at([*doubled(row, by_student), *foreign(row, number, people or {}, signed)])
-        row.look_at(list(twins(row, submission.owner, by_code)))
+        row.look_at(list(doubled(row, group or row.file, by_student)))
+        row.look_at(list(foreign(row, number, people or {}, signed)))
+        row.look_at(list(twins(row, group or str(submission.owner), by_code)))
         row.notes += several(row, number, by_number)
     return absent(rows, submissions, people or {})
 
@@ -95,18 +99,16 @@ def absent(
     return Absent(nothing, unreadable)
 
 
-def doubled(row: Row, files: Files) -> Iterator[str]:
+def doubled(row: Row, own: str, files: Owned) -> Iterator[str]:
     """Is the same copy in another file?"""
-    same = [file for file in files[row.student] if file != row.file]
+    same = [file for file, other in files[row.student] if other != own]
     if row.student and same:
         yield f"the copy of {row.student} is also in {', '.join(same)}"
 
 
-def twins(
-    row: Row, owner: Owner, files: Mapping[str, Sequence[tuple[str, Owner]]]
-) -> Iterator[str]:
+def twins(row: Row, own: str, files: Owned) -> Iterator[str]:
     """Is the same code, word for word, in somebody else's file? It takes no names to see that."""
-    same = [file for file, other in files[row.code] if file != row.file and other != owner]
+    same = [file for file, other in files[row.code] if file != row.file and other != own]
     if row.code and same:
         yield f"its code is word for word that of {', '.join(same)}"
 

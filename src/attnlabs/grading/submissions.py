@@ -4,7 +4,7 @@ import hashlib
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -75,6 +75,30 @@ def owners(submissions: Iterable[Submission]) -> list[Owner]:
         owner if owner.number or often[owner] == 1 else Owner(str(PurePosixPath(file)))
         for file, owner in each
     ]
+
+
+def named(submissions: Sequence[Submission]) -> list[str]:
+    """Who handed in each file. A platform's number tells people of the same name apart."""
+    each = owners(submissions)
+    often = Counter(name for name, _ in set(each))
+    return [f"{name} ({number})" if often[name] > 1 else name for name, number in each]
+
+
+def groups(submissions: Sequence[Submission]) -> dict[str, str]:
+    """The groups by their members' names. Moodle gives out a group's files once for each member, as
+    “Red-Ada Lovelace” and “Red-Alan Turing”."""
+    files: dict[str, list[bytes]] = {}
+    for one, name in zip(submissions, named(submissions), strict=True):
+        files.setdefault(name, []).append(hashlib.sha256(one.content or b"").digest())
+    found = dict[str, str]()
+    for name in files:
+        parts = name.split("-")
+        for group in ("-".join(parts[:n]) for n in range(1, len(parts))):
+            members = [other for other in files if other.startswith(f"{group}-")]
+            if len(members) > 1 and all(files[other] == files[name] for other in members):
+                found[name] = group.strip()
+                break
+    return found
 
 
 def folder(file: str) -> PurePosixPath:
