@@ -4,7 +4,7 @@ Lab 9 has a ward of runs for each student, lab 10 texts to examine a model on, l
 seeds to train with.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attnlabs.inside.fingerprints import Outcome
@@ -42,6 +42,14 @@ def said(own: str, student: str, results: Sequence[Outcome], function: Callable[
 
 def stopped(own: str, words: str) -> str:
     """What is said of an answer that has no numbers, with what is due where they are measured."""
+    if own == "committed" and words.startswith("it stopped with IndexError"):
+        return f"{words} Nothing can be forecast while LEDGER has no run."
     if own not in measures.QUESTIONS or words == "not yet implemented.":
         return words
     return f"{words} Where it calls the model or a function of yours: {TYPE_IN}"
+
+
+def look(mistakes: Mapping[str, Sequence[str]]) -> list[str]:
+    """What a person should look at, given the mistakes of each question."""
+    words = "its runs are not of this copy, and the points of committed rest on them"
+    return [f"{name}: {words}" for name, each in mistakes.items() if "another-s" in each]

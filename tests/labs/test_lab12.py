@@ -177,6 +177,15 @@ def test_a_friend_s_ledger_is_nobody_else_s(rows, monkeypatch):
     monkeypatch.setenv("ATTNLABS_REPLAY", "0")
     friend = next(f"s{n}" for n in range(99) if plan.world_of(f"s{n}") == plan.world_of(""))
     assert judged("ledger", friend, rows)[:2] == (0.0, ("another-s",))
+    (words,) = own.look({"ledger": ["another-s"], "committed": [], "forecast": ["narrow"]})
+    assert words.startswith("ledger: its runs are not of this copy")
+
+
+def test_a_ledger_without_a_run_is_told_so():
+    nothing = judged("ledger", "", torch.tensor([]))
+    assert nothing == (0.0, ("no-ledger",), "there is no run in it yet.")
+    words = own.stopped("committed", "it stopped with IndexError in committed.")
+    assert words.endswith("while LEDGER has no run.")
 
 
 def test_a_run_that_ends_elsewhere_when_it_is_trained_again_is_named():

@@ -184,6 +184,7 @@ class Grader:
             row.review.append("it has none of the functions; is it another lab?")
         lost = [name for name in sheets if replies.get(name, Reply("lost")).status == "lost"]
         row.review += [f"{name}: it ended the sandbox in which it was tried" for name in lost]
+        row.review += own.look({name: each.mistakes for name, each in row.questions.items()})
         row.status = "review" if row.review else "incomplete" if row.reason else "graded"
 
     def answer(

@@ -202,6 +202,8 @@ def ledger(student: str, results: Sequence[Outcome], most: float, lot: int = 0) 
     `most` gigaflops of it are trained again, those that the `lot` falls on.
     """
     world, rows = plan.world_of(student), table(results[0])
+    if not any(isinstance(part, str) or part.size for part in results[0]):
+        return 0.0, ("no-ledger",), "there is no run in it yet."
     if rows is None:
         return 0.0, ("no-ledger",), f"a table with {len(COLUMNS)} columns is needed, a row a run."
     for name, words in faults(world, student, rows):
