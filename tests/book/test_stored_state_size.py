@@ -9,7 +9,7 @@ from torch.testing import assert_close
 from bookkit.experiments import recalling
 from bookkit.results.stored_run import stored_run
 
-RUN = stored_run("state_size")
+RUN, ROWS = stored_run("state_size"), stored_run("state_rows")
 ELU, SUM, DELTA = "linear, elu + 1", "linear, unit keys", "delta"
 
 
@@ -62,6 +62,21 @@ def test_shapes_of_equally_many_numbers_recall_alike_below_as_many_rows_as_names
             assert abs(compared(f"{memory}: {pair}")["mean"]) < doubled / 4
     more = compared(f"{ELU}: 32 × 4 minus 8 × 16")
     assert more["low"] > compared(f"{ELU}: 16 × 16 minus 8 × 16")["mean"] / 4
+
+
+def test_four_rows_and_nearly_as_many_rows_as_names_lie_off_the_curve():
+    less = compared("delta: 16 × 16 minus 8 × 16")["mean"] / 4
+    for pair in ("56 × 2 minus 32 × 4", "48 × 4 minus 16 × 12"):
+        assert ROWS["compared"][pair]["low"] > less
+    for pair in ("4 × 32 minus 8 × 16", "4 × 64 minus 16 × 16"):
+        assert ROWS["compared"][pair]["high"] < -less
+    few, more = (fmean(ROWS["right"][shape]) for shape in ("4 × 32", "4 × 64"))
+    assert abs(few - more) < 0.01  # twice the columns, beyond 16 numbers
+    ahead = ROWS["compared"]["48 × 4 minus 16 × 12"]
+    assert [round(ahead[n], 2) for n in ("mean", "low", "high")] == [0.19, 0.19, 0.2]
+    tried = {float(rate): share for rate, share in ROWS["tried"].items()}
+    assert min(tried) < ROWS["rate"] < max(tried)
+    assert max(tried, key=tried.get) == ROWS["rate"]
 
 
 def test_as_many_rows_as_names_answer_everything_but_with_positive_features():
