@@ -61,6 +61,12 @@ def test_the_numbers_of_the_chapter_and_of_the_claims_are_what_is_stored(root):
     assert not any(step for row in others for step in row["steps"])
     assert min(loss for row in others for loss in row["losses"] if loss is not None) > 1.9
     assert sum(not row["inside"] for row in others[1:]) == 3
+    lost = [loss for row in others for loss in row["losses"]]
+    given_up = sum(loss is None or loss > 2.2 for loss in lost)
+    assert f"{given_up} of those {len(lost)} runs were given up earlier" in chapter
+    alone = [step for step in RUN["depths"]["6"]["residual"]["steps"] if step]
+    assert len(alone) == 5 and f"after {min(alone)} to {max(alone)} steps" in chapter
+    assert set(others[0]["rates"].values()) == {240.0}  # 120 and as many again: a guess or worse
     saved = {}
     for depth, part, without in (
         (depth, *each)
