@@ -1,8 +1,7 @@
 """Tables that nobody measured: each from a random function, for a model that learns to read tables.
 
-A prior over tables, after Hollmann et al. 2023, section 4: small random networks, whose inputs,
-hidden values and outputs may all be columns, so that a column may be a cause of the label or an
-effect of it.
+A prior over tables, after Hollmann et al. 2023: small random networks, whose inputs, hidden values
+and outputs may all be columns, so that a column may be a cause of the label or an effect of it.
 """
 
 from typing import NamedTuple

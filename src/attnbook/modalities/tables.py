@@ -19,7 +19,7 @@ class TableTransformer(nn.Module):
     """
 
     def __init__(
-        self, columns: int = 10, classes: int = 3, width: int = 64, blocks: int = 4, heads: int = 4
+        self, columns: int = 10, classes: int = 3, width: int = 64, blocks: int = 3, heads: int = 4
     ):
         super().__init__()
         self.embed = nn.Linear(columns, width)
@@ -38,19 +38,19 @@ class TableTransformer(nn.Module):
 
 
 def prepared(
-    x: Float[Tensor, "B T any"], n: int, columns: int, limit: float = 5.0
+    x: Float[Tensor, "B T any"], n: int, columns: int, there: Int[Tensor, " B"] | None = None
 ) -> Float[Tensor, "B T {columns}"]:
-    """Columns with mean 0 and deviation 1 over the first `n` rows, cut at ±`limit`; then zeros.
+    """Columns with mean 0 and deviation 1 over the first `n` rows, cut at ±5; then zeros.
 
-    Missing columns are zeros, and the others are multiplied, so that rows are as long as before.
-    Hollmann et al. 2023, appendix. ValueError for more columns than the model has.
+    The columns that a table has, `there` if behind them x is zero, are multiplied, so that rows of
+    a narrow table are as long as those of a wide one. ValueError for more than the model has.
     """
-    there = x.shape[-1]
-    if not 0 < there <= columns:
-        raise ValueError(f"the model reads up to {columns} columns; the table has {there}")
+    if not 0 < x.shape[-1] <= columns:
+        raise ValueError(f"the model reads up to {columns} columns; the table has {x.shape[-1]}")
     mean, std = x[:, :n].mean(1, keepdim=True), x[:, :n].std(1, keepdim=True, correction=0)
-    x = ((x - mean) / std.where(std > 1e-6, 1)).clamp(-limit, limit)
-    return F.pad(x, (0, columns - there)) * (columns / there)
+    x = ((x - mean) / std.where(std > 1e-6, 1)).clamp(-5, 5)
+    share = x.shape[-1] / columns if there is None else there[:, None, None] / columns
+    return F.pad(x, (0, columns - x.shape[-1])) / share
 
 
 @torch.no_grad()
@@ -65,7 +65,7 @@ def predict(
     """Probabilities of each query's class, of those that `y` has up to its largest.
 
     The mean over some orders of the columns and names of the classes, since neither says anything
-    of the table; Hollmann et al. 2023, section 3, do the same.
+    of the table, as in Hollmann et al. 2023.
     """
     columns, most = model.embed.in_features, model.label.in_features
     classes, draw = int(y.max()) + 1, torch.Generator().manual_seed(seed)
