@@ -87,7 +87,8 @@ def draw_tables(
     y = torch.where(first[..., 0], centre % classes[:, None], y)
     name = uniform(B, most_classes).masked_fill(~there[:, 0], 2).argsort(1).argsort(1)
     y = name.gather(1, y)
-    # the columns: what the network read, or any values but the label's own
+    # the columns: what the network read, or any values before the last layer's first ones, which
+    # make the label (a shallow network repeats its last layer, so a copy may be a column)
     taken = uniform(B, nodes.shape[2])
     taken[:, last : last + most_classes] += 2
     taken = torch.where(
