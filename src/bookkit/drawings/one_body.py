@@ -170,4 +170,4 @@ def body(pen: Pen, x: Length, width: Length, high: Length) -> None:
         return
     pen.text(middle, centre - 22, "one body", "h weight f")
     pen.text(middle, centre, "2 blocks, width 32", "s weight f")
-    pen.text(middle, centre + 20, f"{parameters(shared_body()):,} weights", "s weight f")
+    pen.text(middle, centre + 20, f"{parameters(shared_body()):,} parameters", "s weight f")
