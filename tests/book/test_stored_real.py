@@ -58,6 +58,17 @@ def test_eight_heads_are_needed_for_the_indirect_object_and_nearly_enough():
         assert sets[f"8 lot {n}"]["kept"]["interval"][1] < 0.5
 
 
+def test_the_first_head_brings_twice_as_much_directly_as_its_loss_costs():
+    run = stored_run("real_indirect_objects")
+    whole, direct = run["whole"]["lead"], run["direct"][11][3]
+    assert (round(direct, 1), round(whole, 1)) == (4.2, 4.6)
+    assert 0.4 < (whole - run["sets"]["1 chosen"]["removed"]["lead"]) / direct < 0.6
+    assert (
+        run["sets"]["4 chosen"]["removed"]["lead"] > 0 > run["sets"]["8 chosen"]["removed"]["lead"]
+    )
+    assert run["order"][-2:] == [[17, 2], [15, 1]] and direct == max(map(max, run["direct"]))
+
+
 def test_one_gradient_is_right_and_foresees_the_wrong_sign():
     ways = stored_run("real_attribution")["before layer"]
     assert all(abs(way["a hundredth by the gradient"] - 1) < 0.02 for way in ways.values())
