@@ -96,10 +96,9 @@ class Chip {
     const [scores, answer] = [scoresOf(pair), `y${i}`];
     const waiting = this.has(scores);
     const fresh = !this.has(answer);
-    const needs = waiting ? [`v${j}`] : [`q${i}`, `k${j}`, `v${j}`];
     const away = fresh && this.saved.has(answer);
     const lacks = fresh - this.room() - (waiting ? B : -1);
-    return { scores, answer, waiting, fresh, away, lacks, here: this.has(...needs) };
+    return { scores, answer, waiting, fresh, away, lacks, here: this.has(`v${j}`, ...(waiting ? [] : [`q${i}`, `k${j}`])) };
   }
 
   compute(pair) {
@@ -161,7 +160,7 @@ class MemoryController extends Explorable {
       done: [...chip.done],
       intensity,
       speed: this.reached(intensity),
-      kept: this.kept(level, [...chip.done]),
+      kept: this.kept([...chip.done]),
     };
   }
 
@@ -169,13 +168,18 @@ class MemoryController extends Explorable {
     return Math.min(this.numbers.roof[0], this.numbers.roof[1] * ratio);
   }
 
+  // Queries in a tile.
+  get size() {
+    return this.state.level === ONE ? 1 : B;
+  }
+
   // Maximum, sum and answer of each query, score by score.
-  kept(level, done) {
+  kept(done) {
+    const { level } = this.state;
     const { q, k, v } = this.numbers.numbers;
-    const size = level === ONE ? 1 : B;
-    return range(ROWS[level] * size).map((i) => {
+    return range(ROWS[level] * this.size).map((i) => {
       let [m, z, u] = [-Infinity, 0, 0];
-      for (const pair of done.filter((pair) => pair >> 2 === Math.floor(i / size)))
+      for (const pair of done.filter((pair) => pair >> 2 === ((i / this.size) | 0)))
         for (const j of range(N * B).filter((j) => j >> 2 === pair % N && (level !== "causal" || j <= i))) {
           const larger = Math.max(m, q[i] * k[j]);
           const [old, e] = [Math.exp(m - larger), Math.exp(q[i] * k[j] - larger)];
@@ -205,12 +209,13 @@ class MemoryController extends Explorable {
         else if (!this.result.chip.has(tile) && !this.tries(tile)) this.tries(...this.out(n), tile);
       },
     });
-    this.undo = this.button("Undo", () => this.stop(this.past.length && this.go(this.past.pop())));
-    this.button("Empty", () => this.set({ moves: "" }));
     const choose = (key, list) => this.choice(key, key, list.map((x) => [x, x]), (x) => ({ [key]: x, moves: "" }));
     choose("level", LEVELS);
     choose("slots", [12, 5]);
-    this.machines = range(2).map((n) => this.button("", () => this.machine(n)));
+    const box = this.control("from an empty chip");
+    this.machines = range(2).map((n) => this.button("", () => this.machine(n), {}, box));
+    this.undo = this.button("Undo", () => this.stop(this.past.length && this.go(this.past.pop())));
+    this.button("Empty", () => this.set({ moves: "" }));
     const begin = () => {
       this.set(this.offer);
       this.render();
@@ -264,7 +269,7 @@ class MemoryController extends Explorable {
     this.want(wanted);
   }
 
-  // The machine's next step; with motion it goes on by itself.
+  // The machine's next step, the first with an empty chip; with motion it goes on by itself.
   machine(n) {
     const playing = this.timer && this.plays === n;
     this.stop();
@@ -328,13 +333,14 @@ class MemoryController extends Explorable {
     if (this.laid !== level) this.lay(level);
     set(this.score, { text: `slow memory: ${chip.done.size} of ${all} pairs done` });
     set(this.price, { text: `chip: ${mega(chip.moved)} moved` });
-    for (const node of this.tiles.filter(({ tile }) => tile)) {
+    for (const node of this.tiles) {
       const { tile } = node;
+      if (!tile) continue;
       const where = this.where(tile, chip);
       const scores = tile[0] === "s";
       node.disabled = scores && (where === "masked" || level === ONE);
       set(node, {
-        text: scores ? { done: "✓", masked: "×", open: "" }[where] ?? called(tile) : called(tile),
+        text: { done: "✓", masked: "×", open: "" }[scores && where] ?? called(tile),
         class: `cell ${LOOKS[tile[0]]} ${where} ${tile === (this.wanted || this.hint) ? "wanted" : ""}`,
         "aria-label": `${called(tile)}: ${where}`,
       });
@@ -342,7 +348,7 @@ class MemoryController extends Explorable {
     this.undo.disabled = !this.past.length;
     this.offer = { level: slots > 5 ? level : LEVELS[LEVELS.indexOf(level) + 1], slots: slots > 5 ? 5 : 12, moves: "" };
     set(this.next, { text: `Next: ${slots > 5 ? "5 slots" : this.offer.level}` });
-    this.next.style.display = won && this.offer.level ? "" : "none";
+    this.next.style.visibility = won && this.offer.level ? "" : "hidden";
     set(this.sentence, { class: won ? "say tint output" : "say" });
     this.cells.forEach((node, n) => {
       const tile = chip.slots[n] ?? "";
@@ -367,18 +373,17 @@ class MemoryController extends Explorable {
     const { q, k, v } = this.numbers.numbers;
     const [i, j] = sides(number(tile));
     const list = { q, k, v, y: kept.map((row) => row[2]), s: k.map((x) => x * q[i * B + row]) }[tile[0]];
-    const size = this.state.level === ONE && /[qy]/.test(tile) ? 1 : B;
+    const size = /[qy]/.test(tile) ? this.size : B;
     return [called(tile) + (tile[0] === "s" ? ` ${row + 1}/4` : ""), list.slice(j * size, j * size + size).map((x) => num(x, 0)).join("  ")];
   }
 
   // What is kept of the queries whose tile was computed last.
   table({ chip, kept }) {
-    const { level } = this.state;
-    const size = level === ONE ? 1 : B;
+    const { size } = this;
     const last = [...chip.done].at(-1) >> 2;
-    const exact = this.kept(level, chip.pairs);
+    const exact = this.kept(chip.pairs);
     const row = (name, cell) => `<tr><th scope=row>${name}</th>${range(size).map((n) => `<td>${cell(last * size + n)}</td>`).join("")}</tr>`;
-    this.rows.innerHTML = !chip.done.size ? "" : row("query", (at) => at) + row("largest m", (at) => kept[at][0]) +
+    this.rows.innerHTML = !chip.done.size ? "" : row(`row of ${called(`q${last}`)}`, (at) => (at % size) + 1) + row("largest m", (at) => kept[at][0]) +
       row("sum z", (at) => num(kept[at][1])) + row("Y = u/z", (at) => num(kept[at][2], 1)) + row("exact", (at) => num(exact[at][2], 1));
   }
 
@@ -386,31 +391,34 @@ class MemoryController extends Explorable {
   plots({ chip, orders, intensity, speed }) {
     const one = this.state.level === ONE;
     const all = chip.pairs.length;
-    const most = one ? 3e6 : 8e6;
+    let most = one ? 3e6 : 8e6;
+    while (chip.moved > most) most *= 2;
     const line = (points, look) => `<path class="${look}" d="M${points.join("L")}"/>`;
     const text = (x, y, words, look = "") => `<text x=${x} y=${y} class="${look}">${words}</text>`;
     const dot = ([x, y], look = "") => `<circle cx=${x} cy=${y} r=5 class="${look}"/>`;
-    const at = ([n, bytes]) => [20 + (180 * n) / all, Math.max(8, 126 - (112 * bytes) / most)];
-    const end = (chip) => at([chip.done.size, chip.moved]);
-    const top = at([(all * most) / FULL, most]);
+    const at = ([n, bytes]) => [20 + (180 * n) / all, 126 - (112 * bytes) / most];
+    const end = (chip) => at(chip.course.at(-1));
+    const share = Math.min(1, most / FULL);
     this.graph.innerHTML = line([[20, 14], [20, 126], [200, 126]], "") + text(2, 9, `${most / 1e6} MB`) +
-      text(200, 145, `${all} pairs`, "end") + (one ? "" : line([[20, 126], top], "weight") + text(top[0] + 6, 24, `full table: ${mega(FULL)}`, "weight")) +
+      text(200, 145, `${all} pairs`, "end") + (one ? "" : line([[0, 0], [all * share, FULL * share]].map(at), "weight") + text(66, 9, `full table: ${mega(FULL)}`, "weight")) +
       orders.map(({ name, chip }, n) => line(chip.course.map(at), `g${n}`) + text(200, n ? end(chip)[1] + 19 : Math.max(44, end(chip)[1] - 9), name.replace("Attention", ""), "end")).join("") +
       line(chip.course.map(at), "mine") + dot(end(chip));
     const under = (ratio) => [40 + 11 * Math.log2(ratio), 116 - 32 * Math.log10(this.reached(ratio))];
-    const [x, y] = under((4 * N * N * LONG * LONG * D) / FULL);
+    const [x, y] = under((4 * (N * LONG) ** 2 * D) / FULL);
     const [peak, bandwidth] = this.numbers.roof;
     this.roof.innerHTML = chip.open().length ? "" : text(2, 12, "roofline, H100") + line([0.5, peak / bandwidth, 4096].map(under), "ink") +
       (one ? "" : dot([x, y], "weight") + text(x + 9, y + 12, "full table", "weight")) + dot(under(intensity)) +
       text(196, 109, `${num(speed, 1)} TFLOP/s`, "mine end") + text(196, 130, `${num(intensity, 1)} FLOP per byte`, "mine end");
   }
 
-  tell({ chip, orders, speed }) {
+  tell({ chip, orders, speed, kept }) {
     const { level, slots, moves } = this.state;
-    const { wanted, hint } = this;
+    const { wanted, hint, size } = this;
     const all = chip.pairs.length;
-    const waits = chip.slots.filter((tile) => tile[0] === "s").length;
+    const there = (kind) => chip.slots.filter(([of]) => of === kind);
+    const waits = there("s").length;
     const wants = chip.open().map((pair) => chip.wants(pair));
+    if (this.timer) return `${orders[this.plays].name} began with an empty chip. Undo brings yours back.`;
     if (wanted) {
       const scores = wanted[0] === "s";
       return `${called(wanted)} needs ${scores ? "4 free slots" : "a free slot"}: tap on the chip what goes out.` +
@@ -418,20 +426,23 @@ class MemoryController extends Explorable {
     }
     if (!wants[0]) {
       const best = Math.min(...orders.map(({ chip }) => chip.moved));
-      return `✓ Every answer is exact, with ${mega(chip.moved)} moved. ${chip.moved < best ? "That beats both machines. " : chip.moved > best ? `It can be done with ${mega(best)}. ` : ""}An H100 ` +
-        `${speed < this.numbers.roof[0] ? "would wait for memory" : "could compute at its peak"}. ${level === ONE ? "At best each K and V serves both requests." : slots > 5 ? "" : "Five slots do for a text of any length."}`;
+      return `✓ Every answer is exact, with ${mega(chip.moved)} moved${chip.moved > best ? `; ${mega(best)} would do` : ""}. ${chip.moved < best ? "That beats both machines. " : ""}An H100 ` +
+        `${speed < this.numbers.roof[0] ? "would wait for memory" : "could compute at its peak"}. ${level === ONE ? "At best each K and V serves both requests." : slots > 5 ? "" : "Five slots do for any length."}`;
     }
+    // By how much the largest score of each row rose with the last step: what it had before shrinks.
+    const old = this.kept([...chip.done].slice(0, chip.course.at(-2)?.[0]));
+    const rises = kept.map(([m], at) => old[at][1] && m - old[at][0]);
+    const row = rises.findIndex((by) => by);
     // What the last step moved; a vector is too little to tell.
     const cost = moves.startsWith(this.from) && chip.moved - chip.course[this.from.length / 2]?.[1];
     const [kind, j] = moves.slice(-2);
-    const asks = chip.slots.filter((tile) => tile[0] === "q");
     const stuck = wants.find(({ here }) => here);
     const why = !moves ? level === ONE ? "Q₀ and Q₁ are two requests on the same text. Can both use what you fetch?"
       : `${level === "causal" ? "No query sees later keys. " : ""}${all} pairs, ${slots} slots: each tile that moves costs ${mega(SLOT)}.`
-      : level === "causal" && /[kv]/.test(kind) && asks[0] && asks.every((q) => q[1] < j) ? `Masked: no query on the chip attends to ${called(`k${j}`)}.`
+      : level === "causal" && /[kv]/.test(kind) && there("q")[0] && there("q").every((q) => q[1] < j) ? `Masked: no query on the chip attends to ${called(`k${j}`)}.`
       : stuck?.away ? `${called(stuck.answer)} lies unfinished in slow memory: bring it back.`
         : stuck ? `No room to compute: free ${stuck.lacks} more.`
-          : chip.news ? `✓ Scores ${chip.news === "strip" ? "made in one slot, " : ""}added up and thrown away. ${chip.ends[0] ? `${chip.ends.join(", ")} finished and written.` : ""}`
+          : chip.news ? `✓ ${row < 0 ? `Scores ${chip.news === "strip" ? "made in one slot, " : ""}added up and thrown away` : `Row ${(row % size) + 1} of ${called(`q${(row / size) | 0}`)}: m rises by ${rises[row]}, old z and u shrink by e⁻${"⁰¹²³⁴⁵⁶⁷⁸"[rises[row]]} = ${num(Math.exp(-rises[row]))}`}. ${chip.ends[0] ? `${chip.ends.join(", ")} finished and written.` : ""}`
             : waits ? `The scores of ${waits / B} of ${all} pairs fill ${waits} of ${slots} slots; all would fill ${all * B}.`
               : "";
     return `${cost >= SLOT ? `${/[SY]/.test(kind) ? "Written out: " : ""}+${mega(cost)}. ` : ""}${why} ${hint ? `Tap ${called(hint)}.` : moves === GUIDE ? "Your turn: three rows left." : ""}`;
@@ -439,11 +450,12 @@ class MemoryController extends Explorable {
 
   static style = `
     .picture { display: grid; grid-template-columns: 1fr 296px; gap: 22px }
+    .picture > div { min-height: 259px }
     .memory, .board { display: grid; grid-template-columns: repeat(6, minmax(0, 1fr)); gap: 4px }
     .picture button { min-height: 36px; padding: 1px }
     .memory button { font-size: 15px; font-weight: 650; --v: .3; scroll-margin: 200px }
-    .memory .open, .memory .fetched, .memory .weight { color: var(--c) }
-    .memory .open, .memory .fetched, .board button:not(.cell) { background: none; box-shadow: inset 0 0 0 1px var(--d-surface) }
+    .memory :is(.open, .fetched, .weight) { color: var(--c) }
+    .memory :is(.open, .fetched), .board button:not(.cell) { background: none; box-shadow: inset 0 0 0 1px var(--d-surface) }
     .memory .fetched { box-shadow: inset 0 0 0 2.5px }
     .picture .used { background: none; color: var(--d-muted); text-decoration: line-through }
     .picture .computable { border: 2px dashed; color: var(--c) }
@@ -452,8 +464,8 @@ class MemoryController extends Explorable {
     .memory .weight:not(.fetched) { background: var(--d-surface) }
     .board { grid-template-columns: repeat(auto-fill, minmax(74px, 1fr)); padding: 6px; border-radius: 9px; box-shadow: inset 0 0 0 2px var(--d-line) }
     .board button { flex-direction: column; min-height: 46px; font-size: 11.5px; line-height: 1.35; --v: .7 }
-    b { font-size: 15px } .board span { white-space: pre }
-    .below { display: grid; grid-template-columns: 1fr 1fr 1fr; gap: 16px; margin-top: 12px }
+    b { font-size: 15px } th, .board span { white-space: pre }
+    .below { display: grid; grid-template-columns: 5fr 6fr 5fr; gap: 16px; margin-top: 12px }
     table { font-size: 12.5px; align-self: start; width: 100% }
     th { text-align: left; color: var(--d-muted); font-weight: 400 }
     td { text-align: right } tr:nth-child(4) { font-weight: 650; color: var(--d-output) }
@@ -464,9 +476,11 @@ class MemoryController extends Explorable {
     path.mine { stroke: var(--d-output); stroke-width: 3 }
     circle { fill: var(--d-output) }
     .g0 { stroke-dasharray: 6 3 } .g1 { stroke-dasharray: 2 3 }
-    @container (max-width: 600px) { .picture { grid-template-columns: 1fr; gap: 8px } .say { min-height: 4.35em }
-      .card button, .set span { min-height: 44px; min-width: 44px } .controls > button { flex: 1 1 40% } .control { width: 100% }
-      .below { grid-template-columns: 1fr 1fr; grid-auto-flow: dense } table { grid-column: 1 / -1 } }`;
+    .control > button { min-width: 224px }
+    @container (max-width: 600px) { .picture { grid-template-columns: 1fr; gap: 8px } .say { min-height: 5.8em } .picture > div { min-height: 182px } .picture > :first-child { min-height: 310px }
+      .card button, .set span { min-height: 44px; min-width: 44px } .controls > button { flex: 1 1 25% } .control { width: 100% }
+      .control > button { min-width: 40%; flex: 1 } span:has(+ button) { width: 100% }
+      .below { grid-template-columns: 1fr 1fr } table { grid-column: 1 / -1; order: 1 } }`;
 }
 
 define("attn-controller", MemoryController);
