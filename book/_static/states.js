@@ -52,7 +52,8 @@ document.addEventListener("DOMContentLoaded", () => {
     // What can be dragged is seen to be so: its line is thicker here than a notebook can know.
     const style = document.createElement("style");
     style.textContent = "[role=spinbutton]:not(svg *) { text-decoration: underline dotted 2px color-mix(in srgb, currentColor 85%, transparent); border-radius: 4px }"
-      + "[role=spinbutton]:hover { box-shadow: 0 0 0 1.5px currentColor }";
+      + "[role=spinbutton]:hover { box-shadow: 0 0 0 1.5px currentColor }"
+      + ".ends { display: flex; gap: 8px 18px; margin-left: auto }";
     node.shadowRoot.append(style);
     const press = node.button("Copy link", async () => {
       const whole = new URL(link(node), location.href);
@@ -62,6 +63,11 @@ document.addEventListener("DOMContentLoaded", () => {
       press.textContent = "Copied";
       setTimeout(() => { press.textContent = "Copy link"; }, 1600);
     }, { title: "A link to the picture as it is now" });
+    // It stays beside Reset where a line is full.
+    const reset = node.shadowRoot.querySelector("button.reset");
+    const ends = Object.assign(document.createElement("div"), { className: "ends" });
+    reset.before(ends);
+    ends.append(reset, press);
     arrive(node);
   }));
   if (nodes.length) addEventListener("hashchange", () => nodes.forEach(arrive));
