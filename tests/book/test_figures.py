@@ -145,6 +145,12 @@ def test_weights_keep_one_scale_and_signed_numbers_spread_around_zero():
     assert mesh.get_clim() == (-1, 1)
 
 
+def test_a_map_beside_another_leaves_the_bar_to_it():
+    (own,) = figures.heatmap([[0.2, 0.3]], "a", "bc").collections
+    (without,) = figures.heatmap([[0.2, 0.3]], "a", "bc", bar=False).collections
+    assert own.colorbar and not without.colorbar
+
+
 def test_numbers_are_written_only_when_asked_for():
     assert not figures.heatmap([[0.25, 0.75]], "a", "bc").texts
     texts = figures.heatmap([[0.25, 0.75]], "a", "bc", annotate=True).texts

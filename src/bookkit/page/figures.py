@@ -148,13 +148,14 @@ def heatmap(
     signed: bool = False,
     label: str | None = None,
     annotate: bool = False,
+    bar: bool = True,
 ) -> Axes:
     """Draw a matrix as colours, with a token for each row and column.
 
     Weights share one scale from 0 to 1; `signed` numbers spread around 0. `rows` and `columns`
     are lists of tokens, or a string of characters; `label` says what the colours mean; with
     `annotate` the numbers are written into the cells. A bar of colours stands beside a map that
-    says its numbers in no other way.
+    says its numbers in no other way, unless `bar` says that another has it.
     """
     from seaborn import heatmap
 
@@ -171,7 +172,7 @@ def heatmap(
     least = 11 if long else 11 + 6 * (longest - 1)
     look |= {"xticklabels": ticks(columns, points, least), "yticklabels": ticks(rows, points)}
     plain = annotate or bool(((weights < 0.05) | (weights > 0.95)).all() and not signed)
-    look |= {"cbar": label is not None or not plain}
+    look |= {"cbar": bar and (label is not None or not plain)}
     look |= {"linecolor": "white" if annotate or not plain else "#dddddd"}  # empty cells are cells
     heatmap(weights, ax=ax, **look, **scale(weights, signed))
     ax.tick_params(axis="x", rotation=90 if long else 0, length=0)
