@@ -293,6 +293,15 @@ def test_a_path_is_as_long_as_products_of_who_reads_whom_say():
             assert f">{words}" in layout and f">{paths.T - 1} steps<" in layout
 
 
+def test_on_a_phone_two_ways_to_cut_stand_apart():
+    """What lies between two panels is wider than what lies between two parts of one drawing."""
+    tall, middle = DRAWINGS["cuts"].tall, 180
+    boxes = re.findall(r'<rect[^>]* x="([\d.]+)"[^>]* width="([\d.]+)"', "".join(tall.marks))
+    ends = [(float(x), float(x) + float(width)) for x, width in boxes]
+    left = max(end for start, end in ends if end < middle + 1)
+    assert min(start for start, end in ends if start > middle - 1) - left >= 16
+
+
 def test_what_heads_write_adds_up_to_concatenation_and_projection():
     heads, matrix = torch.tensor(HEADS).float(), torch.tensor(MATRIX).float()
     project = nn.Linear(6, 6, bias=False)

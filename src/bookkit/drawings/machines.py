@@ -86,7 +86,7 @@ def cuts() -> Drawing:
     )
     wide, tall = Pen(720, 2 * HIGH), Pen(360, 3 * HIGH)
     for pen, columns in ((wide, 3), (tall, 2)):
-        room, gap = pen.width / columns, 22 if columns == 3 else 8
+        room, gap = pen.width / columns, 22 if columns == 3 else 18
         for n, kind in enumerate(KINDS):
             x, y = n % columns * room, n // columns * HIGH
             panel(pen, kind, (x + gap / 2, y), room - gap)
@@ -101,7 +101,7 @@ def said(kind: str) -> str:
 
 def panel(pen: Pen, kind: str, place: Point, room: int | float) -> None:
     """One kind: both processes, and what travels between them. `place` is the upper left corner."""
-    (x, y), how, width = place, KINDS[kind], room * (0.31 if pen.width > 500 else 0.24)
+    (x, y), how, width = place, KINDS[kind], room * (0.28 if pen.width > 500 else 0.21)
     pen.text(x, y + 15, how.title.removesuffix(" parallelism"), "h l")
     for rank in range(P):
         left = x + rank * (room - width)

@@ -41,10 +41,10 @@ def path_lengths() -> Drawing:
         f"reads every third position needs {counts['dilated, 3']}; attention reads everything and "
         f"needs {counts['attention']}."
     )
-    wide, tall = Pen(720, 262), Pen(360, 540)
+    wide, tall = Pen(720, 230), Pen(360, 420)
     for pen, places in (
-        (wide, [(30 + 180 * n, 20) for n in range(4)]),
-        (tall, [(30 + 180 * (n % 2), 20 + 274 * (n // 2)) for n in range(4)]),
+        (wide, [(30 + 180 * n, -24) for n in range(4)]),
+        (tall, [(30 + 180 * (n % 2), -24 + 190 * (n // 2)) for n in range(4)]),
     ):
         recurrent(pen, places[0])
         for place, name in zip(places[1:], STACKS, strict=True):
@@ -58,11 +58,11 @@ def at(place: Point, row: int, i: int) -> Point:
 
 
 def words(pen: Pen, place: Point, name: str, count: str, general: str) -> None:
-    """What it is above, how far it is below."""
+    """Below: what it is, and how far it is."""
     x, y = place[0] + (T - 1) * APART / 2, place[1]
-    pen.text(x, y, name, "b")
-    pen.text(x, y + 206, count, "weight f b")
-    pen.text(x, y + 228, general, "s muted f")
+    pen.text(x, y + 202, name, "b")
+    pen.text(x, y + 225, count, "weight f b")
+    pen.text(x, y + 246, general, "s muted f")
 
 
 def recurrent(pen: Pen, place: Point) -> None:

@@ -31,14 +31,14 @@ def router(logits: Float[Tensor, "N 4"], active: int = 2) -> Drawing:
         f"{printed(active * len(logits) / 4, 1)}."
     )
     high = 40 * len(logits)
-    wide, tall = Pen(720, high + 112), Pen(360, 2 * high + 250)
+    wide, tall = Pen(720, high + 112), Pen(360, 2 * high + 196)
     tables(wide, (72, 66), (322, 66), logits, shares)
     tables(tall, (84, 66), (84, high + 158), logits, shares)
     wide.line([(236, 66 + high / 2), (310, 66 + high / 2)])
     wide.text(273, 56 + high / 2, f"best {active},", "s")
     wide.text(273, 86 + high / 2, "softmax", "s")
     tall.line([(160, high + 66), (160, high + 112)])
-    tall.text(170, high + 92, f"best {active} of each row, softmax", "s l")
+    tall.text(170, high + 92, f"best {active}, softmax", "s l")
     return Drawing(wide, tall, "A router and four experts", desc)
 
 
