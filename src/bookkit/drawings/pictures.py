@@ -130,7 +130,7 @@ def vision_transformer(picture: Float[Tensor, "8 8"]) -> Drawing:
     tokens(wide, (214, 70), ["weight"] + ["query"] * 16)
     names(wide, (214, 128))
     flow(wide, [(438, 88), (466, 88)])
-    stage(wide, (466, 48), (96, 80), "encoder")
+    stage(wide, (466, 48), (96, 80), "encoder", more=True)
     wide.text(514, 110, "N blocks", "s")
     flow(wide, [(562, 70), (598, 70)], "weight k")
     ten(wide, (608, 88))
@@ -141,7 +141,7 @@ def vision_transformer(picture: Float[Tensor, "8 8"]) -> Drawing:
     tokens(tall, (70, 142), ["weight"] + ["query"] * 16)
     names(tall, (70, 200))
     flow(tall, [(182, 226), (182, 258)])
-    stage(tall, (122, 258), (120, 64), "encoder")
+    stage(tall, (122, 258), (120, 64), "encoder", more=True)
     tall.text(182, 310, "N blocks", "s")
     flow(tall, [(142, 322), (142, 360)], "weight k")
     ten(tall, (98, 396))
@@ -152,10 +152,10 @@ def flow(pen: Pen, points: Sequence[Point], look: str = "muted k") -> None:
     pen.line(points, look)
 
 
-def stage(pen: Pen, at: Point, size: Point, words: str) -> None:
-    """A part with its name."""
+def stage(pen: Pen, at: Point, size: Point, words: str, more: bool = False) -> None:
+    """A part with its name, in its middle unless more is said below."""
     pen.box(*at, size, "weight t" if words != "E" else "box", 8)
-    pen.text(at[0] + size[0] / 2, at[1] + (38 if size[1] > 60 else size[1] / 2 + 5), words, "b")
+    pen.text(at[0] + size[0] / 2, at[1] + (38 if more else size[1] / 2 + 5), words, "b")
 
 
 def names(pen: Pen, at: Point) -> None:
@@ -180,20 +180,20 @@ def masked(picture: Float[Tensor, "8 8"]) -> Drawing:
         "with the same learned mask token everywhere else, and a small decoder makes all 16 "
         "patches. The loss counts the twelve hidden ones. Afterwards the decoder is thrown away."
     )
-    wide, tall = Pen(720, 172), Pen(360, 400)
+    wide, tall = Pen(720, 114), Pen(360, 338)
     rows = ["query" if n in KEPT else "" for n in range(16)]
-    digit(wide, (8, 40), picture, kept=KEPT)
-    flow(wide, [(112, 88), (138, 88)])
-    tokens(wide, (144, 70), ["query"] * 4)
-    flow(wide, [(202, 88), (228, 88)])
-    stage(wide, (228, 48), (80, 80), "encoder")
-    flow(wide, [(308, 88), (334, 88)])
-    tokens(wide, (340, 70), rows, 7)
-    wide.text(426, 136, "16 places, 12 masked", "s")
-    flow(wide, [(518, 88), (540, 88)])
-    stage(wide, (540, 62), (66, 52), "decoder")
-    flow(wide, [(606, 88), (620, 88)])
-    digit(wide, (622, 40), picture)
+    digit(wide, (4, 8), picture, kept=KEPT)
+    flow(wide, [(106, 56), (130, 56)])
+    tokens(wide, (136, 38), ["query"] * 4)
+    flow(wide, [(192, 56), (216, 56)])
+    stage(wide, (216, 16), (80, 80), "encoder")
+    flow(wide, [(296, 56), (320, 56)])
+    tokens(wide, (326, 38), rows, 7)
+    wide.text(412, 104, "16 places, 12 masked", "s")
+    flow(wide, [(504, 56), (526, 56)])
+    stage(wide, (526, 26), (76, 60), "decoder")
+    flow(wide, [(602, 56), (620, 56)])
+    digit(wide, (624, 8), picture)
     digit(tall, (20, 16), picture, kept=KEPT)
     flow(tall, [(124, 64), (164, 64)])
     tokens(tall, (172, 46), ["query"] * 4)
