@@ -194,6 +194,27 @@ class RepeatPicture(SphinxPostTransform):
             place += nodes.container("", link, classes=["repeated", *photo])
 
 
+class KeepWhole(SphinxPostTransform):
+    """A short word with a hyphen in a page's title is not cut there: Multi-head, pre-training."""
+
+    default_priority = 10
+    formats = ("html",)
+
+    def run(self, **options: Any) -> None:
+        title = self.document.next_node(nodes.title)
+        for text in list(title.findall(nodes.Text)) if title else []:
+            parts = re.split(r"(\b\w+-\w+\b)", text)
+            text.parent.replace(
+                text,
+                [
+                    nodes.inline("", part, classes=["whole"])
+                    if "-" in part and len(part) < 15
+                    else nodes.Text(part)
+                    for part in filter(None, parts)
+                ],
+            )
+
+
 def is_photo(node: nodes.Element) -> bool:
     """Whether a node is in a cell with the tag `photo`."""
     while node := node.parent:
@@ -258,4 +279,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_node(facts, html=(visit_facts, depart_facts))
     app.add_node(buttons, html=(visit_buttons, nothing))
     app.add_post_transform(RepeatPicture)
+    app.add_post_transform(KeepWhole)
     return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": 1}

@@ -415,6 +415,14 @@ def test_an_opening_repeats_a_plot_with_ids_of_its_own(tmp_path):
     assert len(set(ids)) == 4
 
 
+def test_a_title_is_not_cut_at_a_hyphen(tmp_path):
+    build(tmp_path, {"01-x": [words("title", "# Multi-head attention *pre-trained* here")]})
+    page = BeautifulSoup((tmp_path / "html/book/01-x.html").read_text(), "html.parser")
+    assert [word.text for word in page.select("h1 .whole")] == ["Multi-head", "pre-trained"]
+    assert "Multi-head attention pre-trained here" in page.select_one("h1").text
+    assert "Multi-head attention" in page.title.text
+
+
 @pytest.mark.parametrize(("source", "said"), STOPS)
 def test_what_is_missing_stops_the_build(tmp_path, source, said):
     with pytest.raises(ExtensionError, match=said):
