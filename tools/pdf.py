@@ -129,10 +129,13 @@ def printable(bodies: list[Tag], folder: Path) -> None:
             path = Path(str(image["src"]).removeprefix("file://"))
             if path not in known:
                 with Image.open(path) as opened:
-                    photograph = opened.convert("RGB").getcolors(FEW) is None
+                    paper = Image.new("RGBA", opened.size, "white")
+                    paper.alpha_composite(opened.convert("RGBA"))
+                    plain = paper.convert("RGB")
+                    photograph = plain.getcolors(FEW) is None
                     kind, how = (".jpg", {"quality": 92}) if photograph else (".png", {})
                     known[path] = folder / f"{len(known)}-{path.stem}{kind}"
-                    opened.convert("RGB").save(known[path], **how)
+                    plain.save(known[path], **how)
             image["src"] = known[path].as_uri()
 
 
