@@ -427,6 +427,51 @@ def test_text_captions_and_pictures_have_one_left_edge(tab, places, name):
         assert page.evaluate(EDGES) == [0]
 
 
+COVERED = """() => {
+    const both = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+        && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1
+    const signs = [...document.querySelectorAll(".tag_plot > details.fold.code > summary")]
+        .map((sign) => [sign.getBoundingClientRect(), sign.closest(".cell")])
+        .filter(([box]) => box.width)
+    return [signs.length, signs.flatMap(([box, cell]) =>
+        [...cell.querySelectorAll(".cell_output text")].filter((text) => text.checkVisibility()
+            && both(box, text.getBoundingClientRect())).map((text) => text.textContent))]
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 1200, 1366])
+def test_the_sign_of_a_figures_code_lies_on_none_of_its_words(tab, places, width):
+    with tab("http", f"{places['http']}/book/05-multi-head-attention.html") as page:
+        page.set_viewport_size({"width": width, "height": 844})
+        signs, covered = page.evaluate(COVERED)
+        assert signs > 1 and covered == []
+
+
+def test_names_in_a_sheet_of_pictures_are_read_on_a_phone(tab, places):
+    sizes = """() => [...document.querySelectorAll("#fig-painted svg text")]
+        .filter((text) => text.checkVisibility()).map((text) => {
+            const { a, b } = text.getScreenCTM()
+            return parseFloat(getComputedStyle(text).fontSize) * Math.hypot(a, b)
+        })"""
+    with tab("http", f"{places['http']}/book/08-vision-transformers.html") as page:
+        page.set_viewport_size(PHONE)
+        found = page.evaluate(sizes)
+        assert len(found) == 3 and min(found) >= 11, found
+
+
+@pytest.mark.parametrize("width", [390, 1366])
+def test_copy_link_stands_beside_reset(tab, places, width):
+    lines = """() => [...document.querySelectorAll("[data-numbers]")].map((node) =>
+        [...node.shadowRoot.querySelectorAll("button")]
+            .filter((button) => /^(Reset|Copy link)$/.test(button.textContent))
+            .map((button) => Math.round(button.getBoundingClientRect().top)))"""
+    with tab("http", f"{places['http']}/book/13-looking-inside.html") as page:
+        page.set_viewport_size({"width": width, "height": 844})
+        page.wait_for_function("window.attnStates")
+        found = page.evaluate(lines)
+        assert found and all(len(tops) == 2 and len(set(tops)) == 1 for tops in found), found
+
+
 def test_contents_say_where_one_is_and_a_prediction_answers(tab, places):
     with tab("http", f"{places['http']}/book/09-modern-tweaks.html") as page:
         place = page.locator("article section > h2").nth(3)
