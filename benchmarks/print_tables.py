@@ -1,7 +1,7 @@
 """Print what the benchmarks stored: ours beside each rival, a line per case.
 
-    python benchmarks/tables.py
-    python benchmarks/tables.py _build/bench     the speed run and the decoding of that folder
+    python benchmarks/print_tables.py
+    python benchmarks/print_tables.py _build/bench     the speed run and the decoding of that folder
 
 Without a folder these two are the stored ones.
 """
