@@ -1,0 +1,37 @@
+"""The writers of chapter 1 at a third of the rate: the fast layer, and what the page says of it."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from attnbook.data.brackets import CHARACTERS
+from attnbook.recurrent import LSTMCell, language_model
+from bookkit.results.stored_run import stored_run
+
+RUN = stored_run("bracket_rates")
+
+
+@pytest.fixture
+def made(script):
+    return script("results/bracket_rates.py")
+
+
+def test_the_fast_layer_is_the_books_and_trains_its_weights(made):
+    torch.manual_seed(0)
+    model = language_model(LSTMCell, len(CHARACTERS), made.WIDTH)
+    fast, x = made.Fast(model), torch.randint(len(CHARACTERS), (3, 12))
+    before = model(x)[0]
+    assert_close(fast(x)[0], before, rtol=1e-4, atol=1e-5)
+    optimizer = torch.optim.Adam(fast.parameters(), 0.01)
+    fast(x)[0].square().sum().backward()
+    optimizer.step()
+    after = model(x)[0]
+    assert_close(fast(x)[0], after, rtol=1e-4, atol=1e-5)
+    assert (after - before).abs().max() > 0.01
+
+
+def test_the_chapter_says_what_two_seeds_of_the_mixed_text_reach(root):
+    page = (root / "book/01-recurrent-networks.ipynb").read_text("utf-8")
+    far = [f"{wrote['far']:.2f}" for wrote in RUN["LSTM"]]
+    assert RUN["rate"] == 0.003 and "close {} and {} of the far ones".format(*far) in page
+    assert "LSTM, short lessons first" not in RUN  # and so the page says: have not been tried
