@@ -222,3 +222,12 @@ class TestStepTime:
         for other in (models["four parts"], models["checkpointing"]):
             for mine, theirs in zip(plain.parameters(), other.parameters(), strict=True):
                 torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-3, atol=1e-6)
+
+
+def test_without_the_small_draw_a_tied_model_hardly_favours_its_input():
+    table = stored_run("first_losses")["table"]
+    apart = [
+        table[name]["apart"]["the input"]["mean"]
+        for name in ("GPT-2, tied", "GPT-2, tied, first weights not scaled with depth")
+    ]
+    assert [round(x, 2) for x in apart] == [-1.08, -0.19]
