@@ -346,6 +346,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.add_directive("module-entries", ModuleEntries)
     app.add_directive("module-list", ModuleList)
-    # What was read before this file changed is read again.
-    version = zlib.crc32(Path(__file__).read_bytes())
+    # What was read before this file changed, or a module came or went, is read again.
+    version = zlib.crc32(Path(__file__).read_bytes() + " ".join(modules()).encode())
     return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": version}
