@@ -140,8 +140,8 @@ class Pattern:
 
     def to_dense(self, grid: Grid) -> Bool[Tensor, "..."]:
         """The rule written out; it broadcasts to (B, H, Tq, Tk)."""
-        if not self.by_row:
-            return self(grid.i, grid.j)
+        if not self.by_row:  # a rule of keys alone says one row, which holds for all queries
+            return self(grid.i, grid.j).expand(grid.Tq, grid.Tk)
         return self(grid.i, grid.j, torch.arange(grid.B, device=grid.device).view(-1, 1, 1, 1))
 
 

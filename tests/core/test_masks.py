@@ -4,10 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from attnbook.attention import Attention, Projection
+from attnbook.attention import Attention, MultiHeadAttention, Projection
 from attnbook.block import Block, PreNorm, Stack
 from attnbook.masks import (
     Grid,
+    as_pattern,
     causal,
     causal_mask,
     combine,
@@ -38,6 +39,15 @@ def test_what_forbids_nothing_here_is_dropped(pattern, sizes, left):
     assert combine(Grid(1, *sizes), pattern) == left
     full = pattern_mask(pattern, *sizes)
     assert full.all() if left is None else torch.equal(pattern_mask(left, *sizes), full)
+
+
+@pytest.mark.parametrize("rule", [prefix(2), lambda i, j: j < 2, lambda i, j: j % 2 == 0])
+def test_a_rule_of_keys_alone_holds_for_every_query(rule):
+    """Written out, and as the mask of a layer, which computes what it does with the tensor."""
+    row = as_pattern(rule)(*(torch.arange(5),) * 2)
+    assert torch.equal(pattern_mask(rule, 5), row.expand(5, 5))
+    layer, x = MultiHeadAttention(8, 2), torch.randn(2, 5, 8)
+    assert torch.equal(layer(x, mask=as_pattern(rule)), layer(x, mask=row.expand(5, 5)))
 
 
 def test_chunks_are_the_lower_right_of_the_whole_mask():
