@@ -95,7 +95,7 @@ bench: env-test ## every side-by-side table, measured anew (half an hour; NANOGP
 	    else echo "nanoGPT's own run: NANOGPT=path/to/its/clone"; fi
 	@$(RUN) results/fast.py speed/ --out _build/bench/fast.json
 	@$(RUN) benchmarks/decoding.py --out _build/bench/decoding.json
-	@$(RUN) benchmarks/tables.py _build/bench
+	@$(RUN) benchmarks/print_tables.py _build/bench
 
 gpu: export ATTNBOOK_DEVICE = cuda
 gpu: env-test ## nanoGPT's setting for a GPU, and the speed run's ladder in it (on an A100 some minutes)

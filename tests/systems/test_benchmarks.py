@@ -129,7 +129,7 @@ def test_every_way_writes_the_same_text_or_nothing_is_measured(
     assert ways["attnbook, compiled"]["same tokens"] == 1
     assert ways["attnbook, compiled, 8 bits"]["same tokens"] > 0.5
     (tmp_path / "decoding.json").write_text(json.dumps({"cases": [case]}))
-    assert len(load("tables").beside_generate(tmp_path / "decoding.json")) == 2 + len(ways)
+    assert len(load("print_tables").beside_generate(tmp_path / "decoding.json")) == 2 + len(ways)
     spoil(decoding, monkeypatch)
     with pytest.raises(AssertionError, match="attnbook: different tokens are written"):
         decoding.measure("tiny", B=2, threads=1, rounds=1)
@@ -142,7 +142,7 @@ def test_a_rival_that_is_not_installed_is_said(models, monkeypatch):
 
 
 def test_every_rung_and_every_way_to_write_has_its_line(load, root):
-    tables = load("tables")
+    tables = load("print_tables")
     folder = root / "results/speedrun"
     ladder = tables.speed_run(folder)
     assert len(ladder) == 2 + len(list(folder.glob("*.json"))) and "nanoGPT" in ladder[-1]
