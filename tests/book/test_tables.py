@@ -169,8 +169,11 @@ class TestStored:
         def over(model, n=50):
             return self.RUN["gains"][str(n)][model]["over tables"]
 
-        found = over("logistic")
-        assert f"95 % interval −{-found['low']:.3f} to {found['high']:.3f}" in page
+        found, row = over("logistic"), "ahead of logistic regression, 50 rows"
+        assert f"95 % interval {{n}}`tables-real: {row} | interval`" in page
+        shown = page.split(f'data-row=\\"{row}\\"')[1].split("</small>")[0]
+        assert f">−{-found['low']:.3f}<" in shown and f">{found['high']:.3f}<" in shown
+        assert round(found["detectable"], 2) == 0.03 and "logistic regression of 0.03" in page
         assert over("neighbours")["low"] > 0
         for model in ("logistic", "support vectors", "forest"):
             assert all(over(model, n)["low"] < 0 < over(model, n)["high"] for n in (20, 50, 100))
