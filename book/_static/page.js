@@ -1,6 +1,6 @@
 // Folds: "Show all code" and ?code, links that lead into a fold. Anchors that moved. Colour by cell.
 document.addEventListener("DOMContentLoaded", () => {
-  const all = (selector) => [...document.querySelectorAll(selector)];
+  const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 
   // One button opens the code of every cell, remembers it, and closes it again.
   const folds = all("details.fold.code");
@@ -84,7 +84,7 @@ document.addEventListener("DOMContentLoaded", () => {
 
   // MathJax makes letters as high as those of the text. A formula that is too wide is set smaller, down to six tenths of the text; one that is wider still scrolls and can be reached by keyboard.
   const LEAST = 0.62, PAPER = 660;
-  const reach = () => all("mjx-container[display]").forEach((node) => {
+  const reach = (within) => all("mjx-container[display]", within).forEach((node) => {
     node.dataset.own ??= node.style.fontSize;
     node.style.removeProperty("font-size");
     const text = parseFloat(getComputedStyle(node).fontSize);
@@ -99,10 +99,10 @@ document.addEventListener("DOMContentLoaded", () => {
     if (node.scrollWidth > node.clientWidth + 1) node.tabIndex = 0;
     else node.removeAttribute("tabindex");
   });
-  addEventListener("load", () => window.MathJax?.startup?.promise?.then(reach));
+  addEventListener("load", () => window.MathJax?.startup?.promise?.then(() => reach()));
   let turning;
   addEventListener("resize", () => { clearTimeout(turning); turning = setTimeout(reach, 120); });
-  all("details").forEach((fold) => fold.addEventListener("toggle", reach));
+  all("details").forEach((fold) => fold.addEventListener("toggle", () => reach(fold)));
 
   // The menu of a formula, with its TeX and its spoken form, comes when somebody asks for it or has set something in it.
   const menu = async () => {

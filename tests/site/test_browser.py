@@ -447,6 +447,24 @@ def test_the_sign_of_a_figures_code_lies_on_none_of_its_words(tab, places, width
         assert signs > 1 and covered == []
 
 
+def test_a_fold_that_opens_has_its_own_formulas_measured_and_no_others(tab, places):
+    """All folds times all formulas took a chapter's "Show all code" half a minute."""
+    mark = """() => document.querySelectorAll("mjx-container[display]").forEach((node) => {
+        node.style.setProperty("--paper", 9)
+    })"""
+    left = """() => [...document.querySelectorAll("mjx-container[display]")]
+        .filter((node) => node.clientWidth)
+        .map((node) => [node.style.getPropertyValue("--paper"), !!node.closest("details")])"""
+    with tab("http", f"{places['http']}/book/03-queries-keys-values.html") as page:
+        page.wait_for_function("document.querySelector('mjx-container[display]').style.length > 0")
+        page.evaluate(mark)
+        open_all(page)
+        page.wait_for_timeout(300)
+        found = page.evaluate(left)
+        assert {inside for paper, inside in found if paper != "9"} == {True}
+        assert {inside for paper, inside in found if paper == "9"} == {False}
+
+
 def test_names_in_a_sheet_of_pictures_are_read_on_a_phone(tab, places):
     sizes = """() => [...document.querySelectorAll("#fig-painted svg text")]
         .filter((text) => text.checkVisibility()).map((text) => {
