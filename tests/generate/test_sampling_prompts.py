@@ -177,9 +177,12 @@ class Reads(TorchDispatchMode):
 def test_the_device_is_waited_for_every_so_many_tokens_and_not_at_each(eos):
     model, prompt = gpt2(V, T=64, width=12, depth=1, heads=3).eval(), torch.tensor([[1, 2, 3]])
     counted = {}
+
+    def never_5(x):
+        return x[..., 6:].argmin(-1) + 6
+
     for each in (1, 16):
         with Reads() as reads:
-            never_5 = lambda x: x[..., 6:].argmin(-1) + 6  # noqa: E731
             generate(model, prompt, 40, never_5, eos=eos, check_every=each)
         counted[each] = reads.count
     assert counted[1] >= 40 and counted[16] <= 3 * (1 if eos is None else 2) + 2
