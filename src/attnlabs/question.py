@@ -11,10 +11,19 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 
 from attnlabs.inside.effects import slopes
-from attnlabs.inside.fingerprints import Fingerprint, Outcome, Result, fingerprint, outcome, same
+from attnlabs.inside.fingerprints import (
+    CLOSE,
+    Fingerprint,
+    Outcome,
+    Result,
+    fingerprint,
+    outcome,
+    same,
+)
 
 Argument: TypeAlias = torch.Tensor | int | float
 Program: TypeAlias = Callable[..., Any]  # program(wrong, *arguments)
@@ -135,12 +144,12 @@ def sheet(
     base = frozenset(flips)
     answers = run(question.program, base, cases)
     also = [run(question.program, base ^ {other}, cases) for other in question.also_right]
-    known, seen = [], [answers, *also]
+    known, seen = [], Answers([answers, *also])
     for wrong, other in tries(mistakes, question.also_right):
         result = run(question.program, base ^ frozenset(wrong) ^ other, cases)
-        if any(all(map(same, result, one)) for one in seen):
+        if result in seen:
             continue
-        seen.append(result)
+        seen.add(result)
         known.append((wrong, [fingerprint(part) for part in result]))
     shapes = [
         [list(part.shape) for part in answer] for answer in answers if not isinstance(answer, str)
@@ -153,6 +162,38 @@ def sheet(
     prints = [[fingerprint((part,)) for part in taken(one)] for one in learnt]
     more: dict[str, Any] = {"arguments": names, "trained": places, "slopes": prints}
     return Sheet(cases, right, shapes, known, mistakes, *extra, others, answers, **more)
+
+
+class Answers:
+    """Answers to all cases, each once. Most differ in some numbers of the first case already, which
+    are compared with those of all others in one step; what is left is compared in full."""
+
+    FEW = 64
+
+    def __init__(self, first: Sequence[list[Outcome]]) -> None:
+        self.alike: dict[str, tuple[list[list[Outcome]], np.ndarray]] = {}
+        for answers in first:
+            self.add(answers)
+
+    def add(self, answers: list[Outcome]) -> None:
+        form, few = self.some(answers)
+        kept, rows = self.alike.get(form, ([], few[:0]))
+        self.alike[form] = [*kept, answers], np.concatenate([rows, few])
+
+    def __contains__(self, answers: list[Outcome]) -> bool:
+        form, few = self.some(answers)
+        kept, rows = self.alike.get(form, ([], few[:0]))
+        near = np.isclose(few, rows, **CLOSE).all(1)
+        return any(all(map(same, answers, kept[n])) for n in near.nonzero()[0])
+
+    def some(self, answers: list[Outcome]) -> tuple[str, np.ndarray]:
+        """The first answer's form, and a row of its numbers, evenly spaced."""
+        if not answers or isinstance(answers[0], str):
+            return "", np.zeros((1, 0))
+        flat = [part.astype(np.float64).ravel() for part in answers[0]]
+        numbers = np.concatenate([*flat, np.zeros(0)])
+        form = str([(part.shape, part.dtype.name) for part in answers[0]])
+        return form, numbers[None, :: max(1, len(numbers) // self.FEW)]
 
 
 def taken(found: Outcome) -> Result:

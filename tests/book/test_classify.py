@@ -85,6 +85,7 @@ def test_the_stored_runs_have_nine_seeds_and_the_best_of_three_rates():
         assert {len(found) for found in run["shuffled"][name].values()} == {9}
 
 
+@pytest.mark.slow
 def test_a_stored_run_is_found_again(data):
     """One network of the study, trained again; machines differ in the last digits."""
     run = stored_run("pictures")

@@ -113,6 +113,7 @@ def another_machine():
     torch.set_default_dtype(kind)
 
 
+@pytest.mark.slow
 @each_drawing
 def test_a_drawing_is_the_same_twice_and_on_another_machine(name):
     first = DRAWINGS[name].html()

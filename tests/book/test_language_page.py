@@ -183,6 +183,7 @@ def test_a_step_on_tokens_takes_a_tenth_longer():
     assert spent["pieces 1000"] / spent["bytes"] < 1 / 3
 
 
+@pytest.mark.slow
 def test_held_out_bits_of_a_model_that_knows_nothing_are_those_of_equal_chances(script, names):
     of = script.Kind(names, "pieces")
     rows = of.new[: (len(of.new) - 1) // 64 * 64 + 1]

@@ -433,7 +433,8 @@ def test_a_name_is_used_by_one_table(tmp_path):
     cell = code("numbers", "measured()", data=html_of(measured({"a": 1}, name="t")))
     with pytest.raises(ExtensionError, match="both have a table called 't'"):
         build(tmp_path, {"01-x": [cell], "02-x": [cell]})
-    nbformat.write(new_notebook(cells=[cell, cell]), tmp_path / "two.ipynb")
+    again = code("again", cell.source, data=html_of(measured({"a": 1}, name="t")))
+    nbformat.write(new_notebook(cells=[cell, again]), tmp_path / "two.ipynb")
     with pytest.raises(ValueError, match="two tables are called 't'"):
         measured_tables.tables(tmp_path / "two.ipynb")
 

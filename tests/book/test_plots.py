@@ -91,6 +91,7 @@ def test_a_text_that_names_no_anchor_begins_where_it_is_put(root):
     assert ".drawing.plot text { text-anchor: start; }" in style
 
 
+@pytest.mark.slow
 def test_the_same_plot_is_the_same_text_and_two_may_stand_on_a_page():
     one, same = (plots.html(side_by_side()) for _ in range(2))
     assert one == same
@@ -119,6 +120,7 @@ def test_a_large_map_is_one_image_and_a_small_one_cells():
     assert len(plots.html(small)) < 20_000
 
 
+@pytest.mark.slow
 def test_two_maps_that_are_heavy_as_cells_keep_their_words_and_have_a_layout_for_the_phone():
     figure, axes = plt.subplots(1, 2, figsize=(7, 3.4))
     for ax in axes:

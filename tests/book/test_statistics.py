@@ -65,6 +65,7 @@ def test_a_bootstrap_of_means_is_near_the_t_interval_and_always_the_same():
     assert found == bootstrap(values, lambda kept: float(np.mean(kept)))
 
 
+@pytest.mark.filterwarnings("ignore:The BCa confidence interval cannot be calculated")
 def test_a_bootstrap_that_mostly_fails_is_refused():
     with pytest.raises(ValueError, match="more than a tenth"):
         bootstrap([1, 2, 3], lambda kept: math.nan if len(set(kept)) < 3 else 1.0, 200)

@@ -26,6 +26,7 @@ def last(run, case, curve):
     return [run["runs"][f"{case}/{seed}"][curve][-1] for seed in SEEDS]
 
 
+@pytest.mark.slow
 def test_the_beginning_of_a_run_is_made_again(study, run):
     again = study.learn(1, None, 0, 60)  # each step is measured; the same schedule until step 20
     old = run["runs"]["both/0"]

@@ -40,6 +40,7 @@ def model(name, stage):
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", [40, 320])
 @pytest.mark.parametrize("name", MACHINES)
 def test_stored_numbers_are_those_of_the_stored_weights(run, name, stage):

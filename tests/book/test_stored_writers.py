@@ -18,6 +18,7 @@ def test_a_bracket_fits_the_one_that_is_open(study):
     assert study.closings("a (b) [c> d) {e}") == [(2, True), (2, False), (2, True)]
 
 
+@pytest.mark.slow
 def test_the_table_writes_the_stored_lines_again(study):
     table, stored = study.counted(), stored_run("bracket_writers")["table"]
     assert [study.from_table(table, seed) for seed in study.SEEDS] == stored

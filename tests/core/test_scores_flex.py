@@ -68,6 +68,7 @@ def with_flex(model):
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")

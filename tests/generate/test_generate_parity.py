@@ -167,6 +167,7 @@ def test_greedy(pair):
     assert_same(greedy_search(read, start, first, STEPS), theirs, [first])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beams", [2, 4])
 def test_beams(pair, beams):
     unused = pair.theirs.config.vocab_size - 1

@@ -117,6 +117,7 @@ def test_rows_of_different_lengths_are_written_as_each_alone(name, prompts, each
             assert torch.equal(found[:, tokens.shape[1] :], expected), (side, cached)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_caches_of_fixed_room_write_the_same(name, prompts, each_alone):
     model, steps = lively(MODELS[name]()), 7
@@ -203,6 +204,7 @@ def test_gradients_are_not_kept(prompts):
 # -- searches ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_search_with_caches_finds_what_one_without_finds(name, prompts):
     model = lively(MODELS[name]())

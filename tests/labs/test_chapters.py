@@ -75,6 +75,7 @@ def test_an_unusual_right_way_is_right(name, define):
     assert sentence(name, define(corpus.BEFORE, corpus.RIGHT[name])[name]).startswith("right: all")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name,mistake", WRONG, ids=map("-".join, WRONG))
 def test_every_mistake_is_named(name, mistake, questions, define):
     """Made in a text that is not the program's, with the stored fingerprints and other numbers."""

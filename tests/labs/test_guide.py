@@ -33,6 +33,7 @@ def lab(guide, tmp_path):
     return source.find(8, tmp_path)
 
 
+@pytest.mark.slow
 def test_the_example_of_a_new_question_is_a_lab(lab, box, walls):
     grader = grade.Grader(lab, 7, walls)
     right = lab.path.read_bytes()

@@ -361,6 +361,7 @@ def test_the_check_tells_the_practice_text_and_never_the_target(names, capsys):
     assert probes.sheets()["forecast"].cases == []  # no hidden ledger lies in a student's copy
 
 
+@pytest.mark.slow
 def test_the_lab_s_own_answers_have_nearly_all_points_that_need_no_reader(of, monkeypatch):
     monkeypatch.setenv("ATTNLABS_REPLAY", "0")
     lab = of(12).lab

@@ -164,6 +164,7 @@ def test_what_a_checkpoint_forgets_is_named():
 PATIENT = {"seconds": 60}  # time enough on a machine that has other work
 
 
+@pytest.mark.slow
 def test_most_points_need_no_reader_and_a_file_that_does_not_parse_is_not_graded(of, lab):
     """Twelve points by what was tried, two by the leaderboard; the rest is read."""
     raw = lab.path.read_bytes()

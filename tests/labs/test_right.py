@@ -23,6 +23,7 @@ def full(lab):
     return {asked.name: asked.points for asked in lab.asked if asked.name in lab.compared}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number,n", NOTEBOOKS)
 def test_every_right_answer_gets_all_points(number, n, of):
     course, corpus = of(number), CORPORA[number]

@@ -204,6 +204,7 @@ def test_every_weight_that_is_made_is_kept(case):
     assert made.keys() == kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_saved_is_read_by_transformers(case, tmp_path):
     theirs = published(case)

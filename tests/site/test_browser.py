@@ -15,9 +15,14 @@ PAGES = [f"{file}.html" for file in FILES] + ["search.html?q=attention", "genind
 OFTEN = [
     *(page for page in PAGES if "-deeper-" not in page and "/reference/" not in page),
     *{page.split("-")[0]: page for page in PAGES if "-deeper-" in page}.values(),
-    *[page for page in PAGES if "/reference/" in page][:3],
+    "book/reference/attention.html",
 ]  # what the others have is made by the same rules; weekly they are read, too
 ALL = [*OFTEN, *(pytest.param(p, marks=pytest.mark.weekly) for p in PAGES if p not in OFTEN)]
+MAIN = [
+    pytest.param(page, marks=[pytest.mark.weekly] * (number not in ("02", "06", "13")))
+    for page in PAGES
+    if "-deeper-" not in page and (number := page[5:7]).isdigit()
+]
 LATER = "article li:nth-child(n + 9)"
 PHONE, DESK = ({"width": width, "height": 844} for width in (390, 1280))
 SET = "async () => { if (window.MathJax?.startup) await MathJax.startup.promise }"
@@ -226,36 +231,34 @@ def seen(page, scheme, media="screen", size=DESK):
     page.wait_for_function(REACHED)
 
 
-def is_for_everybody(page, main):
-    """By day, and by night on a phone; a main page also by night on a desk and on paper."""
+def is_for_everybody(page, looks, barriers_on):
+    """In each look, the contrast; in one of them, whatever else stands in somebody's way."""
     page.mouse.move(0, 0)  # paper knows no link that is pointed at
-    more = (("dark",), ("light", "print")) if main else ()
-    for look in (("light",), *more, ("dark", "screen", PHONE)):
+    for look in looks:
         seen(page, *look)
         page.evaluate(LOOKS)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        if look[-1] is PHONE:
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.evaluate(FLATTEN)
-    assert pale(page) == []
-    assert barriers(page) == []  # by night on a phone
-    if main:
-        seen(page, "dark")
+    for look in reversed(looks):
+        seen(page, *look)
         assert pale(page) == []
-    seen(page, "light")
-    assert pale(page) == []
-    if main:
-        assert barriers(page) == []  # and by day on a desk
-    if main:
-        seen(page, "light", "print")
-        assert pale(page) == []
+        if look == barriers_on:
+            assert barriers(page) == []
+
+
+def loaded(page, places, name):
+    if name.startswith("search"):
+        page.locator("#search-results li a").first.wait_for()
+        page.wait_for_load_state("networkidle")  # each result fetches its summary
+    goes_wrong_nowhere(page, places["http"], name)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_page_serves_every_reader_and_asks_only_its_own_site(tab, places, name):
+    """By day, and by night on a phone."""
     with tab("http", f"{places['http']}/{name}") as page:
-        if name.startswith("search"):
-            page.locator("#search-results li a").first.wait_for()
-            page.wait_for_load_state("networkidle")  # each result fetches its summary
-        goes_wrong_nowhere(page, places["http"], name)
+        loaded(page, places, name)
         if is_chapter(name):
             buttons_lead_to_colab_and_to_the_file(page, name)
             if "deeper" not in name or page.locator(".solution").count():
@@ -263,7 +266,17 @@ def test_a_page_serves_every_reader_and_asks_only_its_own_site(tab, places, name
         if name == "genindex.html":  # thousands of lines of one form: the first of each list
             page.evaluate(f"document.querySelectorAll('{LATER}').forEach((line) => line.remove())")
         open_all(page)
-        is_for_everybody(page, is_chapter(name) and "deeper" not in name)
+        night = ("dark", "screen", PHONE)
+        is_for_everybody(page, [("light",), night], barriers_on=night)
+
+
+@pytest.mark.parametrize("name", MAIN)
+def test_a_main_page_serves_every_reader_by_night_on_a_desk_and_on_paper(tab, places, name):
+    with tab("http", f"{places['http']}/{name}") as page:
+        loaded(page, places, name)
+        open_all(page)
+        day = ("light",)
+        is_for_everybody(page, [("dark",), ("light", "print"), day], barriers_on=day)
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -111,6 +111,7 @@ def corpus(request):
     return made(request.param)
 
 
+@pytest.mark.slow
 def test_every_sentence_is_good_french(corpus):
     for part in PARTS:
         for english, french in corpus[part]:

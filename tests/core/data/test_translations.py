@@ -108,6 +108,7 @@ def test_the_part_of_a_sentence_does_not_depend_on_the_others():
     assert {share([str(n)]) for n in range(2000)} == set(range(100))
 
 
+@pytest.mark.slow
 def test_fra_eng_as_published(corpora):
     corpus = corpora("fra-eng")
     known = {words(source) for source, _ in corpus.train}

@@ -127,6 +127,7 @@ def largest(call, T):
     return counted.numel
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize("pattern", [None, causal])
 def test_memory_grows_with_T_and_not_with_its_square(backward, pattern):
