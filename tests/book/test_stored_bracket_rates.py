@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from attnbook.data.brackets import CHARACTERS
+from attnbook.data import text
+from attnbook.data.brackets import CHARACTERS, CLOSED, brackets
 from attnbook.recurrent import LSTMCell, language_model
 from bookkit.results.stored_run import stored_run
 
@@ -37,4 +38,17 @@ def test_the_chapter_says_what_two_seeds_of_each_reach(root):
         for name in ("LSTM", "LSTM, short lessons first")
     )
     assert RUN["rate"] == 0.003
-    assert f"alone close {alone} of the far ones, with short lessons first {lessons} (" in page
+    assert f"alone close {alone} of the brackets that opened earlier, with short" in page
+    assert f"with short lessons first {lessons} (" in page
+
+
+def test_the_chapter_says_how_often_a_character_closes_a_bracket(root):
+    page = (root / "book/01-recurrent-networks.ipynb").read_text("utf-8")
+    often = {}
+    for far in (40, 5):
+        sample = brackets(text.load("python-docs").train, far=far, B=2000)
+        following = sample(torch.Generator().manual_seed(0))[1]
+        closing = sum(map("".join(map(CHARACTERS.decode, following)).count, CLOSED))
+        often[far] = round(following.numel() / closing)
+    assert f"one character in {often[40]} closes a bracket" in page
+    assert often[5] == 9 and "In the short lessons it is one in nine." in page
