@@ -2,6 +2,7 @@
 
 import importlib
 import math
+import re
 
 import pytest
 
@@ -151,3 +152,15 @@ def test_the_model_before_its_tuning_answers_again_as_stored(after):
     found = stored_run("after")["compared"]["answers/before"]["seeds"][0]
     again = after.answered(after.load())
     assert again == pytest.approx(found, abs=0.02)
+
+
+def test_your_run_names_the_stored_runs_of_each_chapter(root):
+    page = (root / "book/your-run.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| (\d+) \| (`.*`) \|$", page, re.M))
+    used: dict[str, set[str]] = {}
+    for path in (root / "book").glob("[01]*.ipynb"):
+        names = set(re.findall(r"stored_run\(\s*\\\"(\w+)\\\"", path.read_text("utf-8")))
+        used.setdefault(str(int(path.name[:2])), set()).update(names)
+    assert {chapter: set(re.findall(r"`(\w+)`", row)) for chapter, row in rows.items()} == {
+        chapter: names for chapter, names in used.items() if names
+    }
