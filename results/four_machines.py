@@ -3,12 +3,12 @@
     python results/four_machines.py        # resumed run by run; a few minutes on one core
 
 Question. A recurrent network, an LSTM, a GRU with one look back and a transformer with two blocks,
-of 8,300 to 8,900 weights each, read beginnings such as *The keys to the old cabinet in the hall*.
+of 8,300 to 8,900 weights each, read prefixes such as *The keys to the old cabinet in the hall*.
 Which words move their answer after 20, 40, 80 and 320 steps? Do they differ once they have learned
 it, and with more phrases than they were trained with?
-Budget. 320 steps of 32 beginnings, Adam at a constant rate. Most beginnings have no phrase behind
+Budget. 320 steps of 32 prefixes, Adam at a constant rate. Most prefixes have no phrase behind
 the first noun, so that the last noun is right more often than not.
-Grid. The rate 0.001, 0.003, 0.01, 0.03 for each network, by its mean loss on new beginnings after
+Grid. The rate 0.001, 0.003, 0.01, 0.03 for each network, by its mean loss on new prefixes after
 320 steps, seeds 100 to 102; a grid grows where its end is best.
 Reporting seeds 0 to 4.
 Baselines. The last noun's number; a coin.
@@ -35,13 +35,13 @@ from bookkit.experiments.agreement import (
     BUILD,
     MACHINES,
     VARIANTS,
-    beginnings,
     influence,
     lesson,
     looks,
     loss,
     numbers,
     odds,
+    prefixes,
     right,
     sentence,
 )
@@ -84,10 +84,10 @@ def trained(machine: str, rate: float, seed: int) -> list[nn.Module]:
 
 
 def chosen_by(machine: str, rate: float, seed: int) -> float:
-    """Mean loss on new beginnings with none, one and two phrases, those of the reports apart."""
+    """Mean loss on new prefixes with none, one and two phrases, those of the reports apart."""
     model = trained(machine, rate, seed)[-1]
     draw = torch.Generator().manual_seed(98)
-    batches = [beginnings((False,) * (n + 1), 500, draw) for n in range(3)]
+    batches = [prefixes((False,) * (n + 1), 500, draw) for n in range(3)]
     return sum(loss(model, batch).item() for batch in batches) / 3
 
 

@@ -14,12 +14,12 @@ from bookkit.experiments.agreement import (
     NUMBER,
     VARIANTS,
     WORDS,
-    beginnings,
     influence,
     lesson,
     looks,
     numbers,
     odds,
+    prefixes,
     right,
     sentence,
 )
@@ -68,7 +68,7 @@ def test_influence_is_the_mean_change_over_all_words_of_the_kind():
 
 
 def test_the_grammar_makes_sentences_whose_first_noun_decides():
-    tokens, verb = beginnings((False, True, False), 200, torch.Generator().manual_seed(0))
+    tokens, verb = prefixes((False, True, False), 200, torch.Generator().manual_seed(0))
     for row, answer in zip(tokens.tolist(), verb.tolist(), strict=True):
         words = [WORDS[token] for token in row]
         assert [kind for word in words for kind in range(4) if word in KINDS[kind]] == [

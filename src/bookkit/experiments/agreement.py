@@ -1,6 +1,6 @@
 """Four small networks of equal size learn one thing about English: *the keys … are*.
 
-A grammar makes beginnings of sentences, a noun and phrases with other nouns behind it; the network
+A grammar makes prefixes of sentences, a noun and phrases with other nouns behind it; the network
 says whether *is* or *are* comes next. The first noun decides, and the others are in the way.
 """
 
@@ -39,8 +39,8 @@ def kind_of(word: str) -> list[str]:
     return next(kind for kind in KINDS if word in kind)
 
 
-def beginnings(pattern: Pattern, B: int, draw: torch.Generator) -> Batch:
-    """B beginnings with these adjectives, and 0 for *is*, 1 for *are*: the first noun's number."""
+def prefixes(pattern: Pattern, B: int, draw: torch.Generator) -> Batch:
+    """B prefixes with these adjectives, and 0 for *is*, 1 for *are*: the first noun's number."""
 
     def pick(kind: Sequence[str]) -> Tensor:
         return torch.randint(len(kind), (B,), generator=draw) + NUMBER[kind[0]]
@@ -61,7 +61,7 @@ def lesson(draw: torch.Generator, B: int = 32) -> Batch:
     """
     phrases = int(torch.tensor([6.0, 3.0, 1.0]).multinomial(1, generator=draw))
     pattern = tuple(bool(torch.rand((), generator=draw) < 0.3) for _ in range(phrases + 1))
-    return beginnings(pattern, B, draw)
+    return prefixes(pattern, B, draw)
 
 
 class Recurrent(nn.Module):
@@ -125,7 +125,7 @@ def loss(model: nn.Module, batch: Batch) -> Tensor:
 def right(model: nn.Module, phrases: int, B: int = 1000) -> float:
     """Share of right verbs where every noun behind the first has the other number."""
     draw = torch.Generator().manual_seed(99)
-    tokens, verb = beginnings((False,) * (phrases + 1), B, draw)
+    tokens, verb = prefixes((False,) * (phrases + 1), B, draw)
     one, many = (NUMBER[words.split()[0]] for words in (ONE, MANY))
     for column in range(4, tokens.shape[1], 3):  # determiner, noun, preposition, determiner, noun
         noun = (tokens[:, column] - one) % NOUNS
