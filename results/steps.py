@@ -1,12 +1,12 @@
-"""Written steps against an answer at once, dots and a vote: the last digit of a sum, chapter 16.
+"""Written steps against a direct answer, dots and a vote: the last digit of a sum, chapter 16.
 
     python results/steps.py            # resumed run by run
 
 A model of two blocks and width 32 is asked for the last digit of a sum of eight digits
-(`attnbook.data.running_sums`): at once, after dots, after the running sums; 400 steps of 64
-questions each, and at once also with four times as many. The learning rate is the better of two
+(`attnbook.data.running_sums`): directly, after dots, after the running sums; 400 steps of 64
+questions each, and directly also with four times as many. The learning rate is the better of two
 with seed 9 (for the long training that of the short one); then five other seeds. Stored, over 1000
-questions: right answers without dice; at once also one draw at temperature 1 and a vote of eight
+questions: right answers without sampling; of direct answers also one draw at temperature 1 and a vote of eight
 draws; with steps also what becomes of the answer when one of the model's steps, the one in the
 middle, is replaced by the digit after it.
 Eight digits make 100 million questions, so that those asked were not trained on.
@@ -33,8 +33,8 @@ from attnbook.train.loop import cosine, train
 STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "steps.json"
 SIZES, SEEDS, TUNE, RATES = (8,), range(5), 9, (2e-3, 6e-3)
 WAYS = {  # how it answers, and how long it is trained
-    "at once": ("at once", 400),
-    "at once, longer": ("at once", 1600),
+    "direct": ("direct", 400),
+    "direct, longer": ("direct", 1600),
     "dots": ("dots", 400),
     "steps": ("steps", 400),
 }
@@ -72,7 +72,7 @@ def measured(N: int, name: str, rate: float, seed: int) -> dict[str, float]:
     length = answer(given, way).shape[1]
     said = generate(model, question(given), length)[:, N + 1 :]
     found = {"right": share(correct(given, said)), "tokens": length}
-    if way == "at once":
+    if way == "direct":
         dice = sample(generator=torch.Generator().manual_seed(7))
         rows = question(given).repeat_interleave(8, 0)
         drawn = generate(model, rows, 1, dice)[:, -1].view(-1, 8)
@@ -108,7 +108,7 @@ def work(runs: Runs) -> Iterator[tuple[str, Callable[[], dict[str, float]]]]:
     """Each run's name, and what makes it; `runs` are those that there are by then."""
     for N in SIZES:
         for name in WAYS:
-            for rate in RATES if name != "at once, longer" else ():
+            for rate in RATES if name != "direct, longer" else ():
                 yield f"{N}/{name}/{rate}/{TUNE}", partial(measured, N, name, rate, TUNE)
             best = rate_of(runs, N, name)
             if best is None:

@@ -18,7 +18,7 @@ def test_every_run_of_the_plan_is_there_and_no_other(script):
 
 def test_with_written_steps_eight_digits_are_added():
     assert min(five(8, "steps")) > 0.9
-    assert max(five(8, "at once") + five(8, "dots")) < 0.2
+    assert max(five(8, "direct") + five(8, "dots")) < 0.2
 
 
 def test_the_answer_follows_the_steps_that_stand_there():

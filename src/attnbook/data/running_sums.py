@@ -1,6 +1,6 @@
-"""The last digit of a sum of digits: answered at once, after dots, or after the running sums.
+"""The last digit of a sum of digits: answered directly, after dots, or after the running sums.
 
-The question is a row such as `7295=`. At once the answer is `3`; with dots it is `...3`, as many
+The question is a row such as `7295=`. The direct answer is `3`; with dots it is `...3`, as many
 tokens as the steps but none that says anything; with steps it is `7 9 8 3`, the sum so far after
 each digit, of which the last is the answer.
 """
@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 SYMBOLS = "0123456789=."
 EQUALS, DOT, V = 10, 11, len(SYMBOLS)
-WAYS = ("at once", "dots", "steps")
+WAYS = ("direct", "dots", "steps")
 
 Digits = Int[Tensor, "B N"]
 Rows = Int[Tensor, "B L"]
@@ -31,7 +31,7 @@ def question(given: Digits) -> Rows:
 
 
 def answer(given: Digits, way: str) -> Rows:
-    """What is to be written, the last digit of the sum at its end: (B, N), or (B, 1) at once."""
+    """What is to be written, the last digit of the sum at its end: (B, N), or (B, 1) if direct."""
     if way not in WAYS:
         raise ValueError(f"an answer is written {', '.join(WAYS)}; not {way!r}")
     sums = given.cumsum(1) % 10
