@@ -460,8 +460,7 @@ def test_what_is_stored_is_small_and_always_the_same(make):
         torch.set_default_dtype(torch.float32)
     numbers = re.search(r"data-numbers='([^']*)'", stored)[1]
     run = element.script(thing.tag, *thing.needs)
-    over = 719 if isinstance(thing, MemoryController) else 0  # to be taken away again
-    assert len((run + numbers).encode()) <= 30_000 + over
+    assert len((run + numbers).encode()) <= 30_000
     assert len(stored.encode()) <= 40_000
     assert repr(thing) == f"{type(thing).__name__}: move it in the browser"
     assert not re.search(r"https?://(?!www\.w3\.org/)", stored)

@@ -20,7 +20,7 @@ const FULL = SLOT * (4 * N + 4 * B * N * N);
 
 class Chip {
   constructor(name, slots) {
-    Object.assign(this, { name, slots: Array(slots).fill(""), moved: 0, course: [[0, 0]], saved: new Set(), done: new Set() });
+    Object.assign(this, { name, slots: Array(slots).fill(""), moves: "", moved: 0, course: [[0, 0]], saved: new Set(), done: [] });
     this.pairs = range(ROWS[name] * N).filter((pair) => name !== "causal" || pair % N <= pair >> 2);
   }
 
@@ -33,17 +33,17 @@ class Chip {
   }
 
   open() {
-    return this.pairs.filter((pair) => !this.done.has(pair));
+    return this.pairs.filter((pair) => !this.done.includes(pair));
   }
 
-  // Pairs that still need this tile.
-  left(tile) {
+  // Whether a pair still needs this tile.
+  needs(tile) {
     const side = /[qy]/.test(tile) ? 0 : 1;
-    return this.open().filter((pair) => sides(pair)[side] === +tile[1]).length;
+    return this.open().some((pair) => sides(pair)[side] === +tile[1]);
   }
 
   spent(tile) {
-    return !tile || (/[qkv]/.test(tile) && !this.left(tile));
+    return !tile || (/[qkv]/.test(tile) && !this.needs(tile));
   }
 
   room() {
@@ -64,28 +64,41 @@ class Chip {
     if (!(move === tile ? this.bring(tile) : this.takeOut(tile))) return false;
     [this.news, this.ends] = ["", []];
     while (this.open().some((pair) => this.compute(pair)));
-    this.course.push([this.done.size, this.moved]);
+    this.moves += move;
+    this.course.push([this.done.length, this.moved]);
     return true;
   }
 
   takeOut(tile) {
-    if (!this.has(tile)) return false;
-    if (/[ys]/.test(tile) && !this.saved.has(tile)) {
+    const here = this.has(tile);
+    if (here && /[ys]/.test(tile) && !this.saved.has(tile)) {
       this.pay(tile);
       this.saved.add(tile);
     }
     this.drop(tile);
-    return true;
+    return here;
+  }
+
+  // Where a tile is; what is ready, saved or computable can be brought.
+  where(tile) {
+    const [pair, scores, out] = [number(tile), tile[0] === "s", /[ys]/.test(tile)];
+    if (scores ? this.done.includes(pair) : !this.needs(tile)) return out ? "done" : "used";
+    if (scores && !this.pairs.includes(pair)) return "masked";
+    if (this.has(tile)) return "fetched";
+    if (this.saved.has(tile)) return "saved";
+    if (scores && this.name !== ONE && this.has(`q${pair >> 2}`, `k${pair % N}`)) return "computable";
+    return out ? "open" : "ready";
+  }
+
+  known(tile) {
+    return /ready|saved|computable/.test(this.where(tile));
   }
 
   bring(tile) {
-    const [kind, n, there] = [tile[0], number(tile), this.saved.has(tile)];
-    const scores = kind === "s";
-    const known = scores ? this.name !== ONE && this.open().includes(n) && (there || this.has(`q${n >> 2}`, `k${n % N}`)) : kind !== "y" || there;
-    const count = scores ? B : 1;
-    if (!known || this.has(tile) || this.room() < count) return false;
-    if (there || !scores) this.pay(tile);
-    if (!scores) this.saved.delete(tile);
+    const count = tile[0] === "s" ? B : 1;
+    if (!this.known(tile) || this.room() < count) return false;
+    if (this.where(tile) !== "computable") this.pay(tile);
+    if (count === 1) this.saved.delete(tile);
     range(count).forEach(() => this.place(tile));
     return true;
   }
@@ -96,9 +109,8 @@ class Chip {
     const [scores, answer] = [scoresOf(pair), `y${i}`];
     const waiting = this.has(scores);
     const fresh = !this.has(answer);
-    const away = fresh && this.saved.has(answer);
     const lacks = fresh - this.room() - (waiting ? B : -1);
-    return { scores, answer, waiting, fresh, away, lacks, here: this.has(`v${j}`, ...(waiting ? [] : [`q${i}`, `k${j}`])) };
+    return { scores, answer, waiting, fresh, away: fresh && this.saved.has(answer), lacks, here: this.has(`v${j}`, ...(waiting ? [] : [`q${i}`, `k${j}`])) };
   }
 
   compute(pair) {
@@ -106,9 +118,9 @@ class Chip {
     if (!here || away || lacks > 0) return false;
     this.drop(scores);
     if (fresh) this.place(answer);
-    this.done.add(pair);
+    this.done.push(pair);
     this.news = waiting ? "kept" : "strip";
-    if (!this.left(answer)) {
+    if (!this.needs(answer)) {
       this.pay(answer);
       this.drop(answer);
       this.ends.push(called(answer));
@@ -117,50 +129,51 @@ class Chip {
   }
 }
 
-// By rows, queries stay with their answers, keys and values pass by: FlashAttention 2; else 1.
-function order(name, slots, [byRows, most]) {
+// What stays on the chip and what passes by, the side of a pair by which it stays, how many at most.
+const FLASH = { "FlashAttention 1": ["kv", "yq", 1, N], "FlashAttention 2": ["q", "kv", 0, N] };
+const TOGETHER = { "one by one": ["q", "kv", 0, 1], "both at once": ["q", "kv", 0, N] };
+
+function played(name, slots, [stay, come, side, most]) {
   const chip = new Chip(name, slots);
-  const [stay, come, side] = byRows ? ["q", "kv", 0] : ["kv", "yq", 1];
-  const inAndOut = (kinds, places, between = []) => {
+  const inAndOut = (kinds, places, between) => {
     const tiles = places.flatMap((n) => [...kinds].map((kind) => kind + n));
-    return [...tiles, ...between, ...tiles.map((tile) => tile.toUpperCase())];
+    tiles.forEach((tile) => chip.move(tile));
+    between?.();
+    tiles.forEach((tile) => chip.move(tile.toUpperCase()));
   };
   const step = Math.min(most, (slots - 3) >> 1);
-  const places = range(side ? N : ROWS[name]);
-  return places.filter((n) => n % step === 0).flatMap((first) => {
-    const group = places.slice(first, first + step);
-    const passing = range(N).filter((n) => chip.pairs.map(sides).some((pair) => group.includes(pair[side]) && pair[1 - side] === n));
-    return inAndOut(stay, group, passing.flatMap((n) => inAndOut(come, [n])));
-  }).filter((move) => chip.move(move));
+  for (const group of range(N)) {
+    const pairs = chip.pairs.map(sides).filter((pair) => ((pair[side] / step) | 0) === group);
+    const places = (side) => [...new Set(pairs.map((pair) => pair[side]))];
+    inAndOut(stay, places(side), () => places(1 - side).forEach((n) => inAndOut(come, [n])));
+  }
+  return chip;
 }
-
-const FLASH = { "FlashAttention 1": [false, N], "FlashAttention 2": [true, N] };
-const TOGETHER = { "one by one": [true, 1], "both at once": [true, N] };
 
 class MemoryController extends Explorable {
   static limits = { level: LEVELS, slots: [5, 12] };
   past = [];
 
-  chip(moves = this.state.moves) {
+  chip() {
     const chip = new Chip(this.state.level, this.state.slots);
-    for (const move of moves.match(/../g) ?? []) chip.move(move);
+    for (const move of this.state.moves.match(/../g) ?? []) chip.move(move);
     return chip;
   }
 
   compute({ level, slots }) {
     const chip = this.chip();
-    const intensity = (4 * (level === ONE ? 1 : LONG) * LONG * D * chip.done.size) / (chip.moved || 1);
+    const intensity = (2 * SLOT * (level === ONE ? 1 : LONG) * chip.done.length) / (chip.moved || 1);
     return {
       chip,
       orders: Object.entries(level === ONE ? TOGETHER : FLASH).map(([name, how]) => {
-        const moves = order(level, slots, how).join("");
-        return { name, moves, chip: this.chip(moves) };
+        const chip = played(level, slots, how);
+        return { name, moves: chip.moves, chip };
       }),
       saved: [...chip.saved].sort(),
-      done: [...chip.done],
+      done: chip.done,
       intensity,
       speed: this.reached(intensity),
-      kept: this.kept([...chip.done]),
+      kept: this.kept(chip.done),
     };
   }
 
@@ -179,8 +192,9 @@ class MemoryController extends Explorable {
     const { q, k, v } = this.numbers.numbers;
     return range(ROWS[level] * this.size).map((i) => {
       let [m, z, u] = [-Infinity, 0, 0];
-      for (const pair of done.filter((pair) => pair >> 2 === ((i / this.size) | 0)))
-        for (const j of range(N * B).filter((j) => j >> 2 === pair % N && (level !== "causal" || j <= i))) {
+      for (const pair of done)
+        for (const j of range(N * B)) {
+          if (pair !== N * ((i / this.size) | 0) + (j >> 2) || (level === "causal" && j > i)) continue;
           const larger = Math.max(m, q[i] * k[j]);
           const [old, e] = [Math.exp(m - larger), Math.exp(q[i] * k[j] - larger)];
           [m, z, u] = [larger, z * old + e, u * old + e * v[j]];
@@ -197,16 +211,24 @@ class MemoryController extends Explorable {
     [, , this.score, this.memory, this.price, this.board, this.graph, this.rows, this.roof] = this.shadowRoot.querySelectorAll("p, .memory, .board, svg, table");
     this.cells = range(12).map((n) => html("button", { onclick: () => this.touch(n), draggable: "true" }, html("b"), html("span")));
     this.board.append(...this.cells);
+    // Slow memory: keys and values above their column, queries at the left of their row.
+    const above = ["k", "v"].flatMap((kind) => ["", ...range(N).map((j) => kind + j), ""]);
+    const rows = range(N).flatMap((i) => [`q${i}`, ...range(N).map((j) => scoresOf(i * N + j)), `y${i}`]);
+    this.tiles = [...above, ...rows].map((tile) =>
+      html("button", { onclick: () => this.pick(tile), draggable: "true", value: tile, style: tile ? "" : "visibility: hidden" }));
+    this.memory.append(...this.tiles);
+    this.rove(this.tiles, { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -6, ArrowDown: 6 });
+    set(this.tiles[1], { tabindex: 0 });
     this.rove(this.cells, { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -3, ArrowDown: 3 });
     // A mouse drags a tile on a slot, or out of the chip.
     set(this.picture, {
-      ondragstart: ({ target }) => (this.dragged = target.tile),
+      ondragstart: ({ target }) => (this.dragged = target.value),
       ondragover: (event) => event.preventDefault(),
       ondrop: (event) => {
         event.preventDefault();
         const [tile, n] = [this.dragged, this.cells.indexOf(event.target.closest("button"))];
         if (n < 0) this.tries(tile.toUpperCase());
-        else if (!this.result.chip.has(tile) && !this.tries(tile)) this.tries(...this.out(n), tile);
+        else if (!this.result.chip.has(tile) && !this.tries(tile)) this.tries(this.out(n), tile);
       },
     });
     const choose = (key, list) => this.choice(key, key, list.map((x) => [x, x]), (x) => ({ [key]: x, moves: "" }));
@@ -214,14 +236,12 @@ class MemoryController extends Explorable {
     choose("slots", [12, 5]);
     const box = this.control("from an empty chip");
     this.machines = range(2).map((n) => this.button("", () => this.machine(n), {}, box));
-    this.undo = this.button("Undo", () => this.stop(this.past.length && this.go(this.past.pop())));
+    this.undo = this.button("Undo", () => this.stop(this.go(this.past.pop() ?? {})));
     this.button("Empty", () => this.set({ moves: "" }));
-    const begin = () => {
+    this.next = this.button("", () => {
       this.set(this.offer);
-      this.render();
       this.tiles[1].focus();
-    };
-    this.next = this.button("", begin, { class: "output done" });
+    }, { class: "output done" });
   }
 
   // A change stops the machine, and Undo takes it back.
@@ -244,28 +264,26 @@ class MemoryController extends Explorable {
 
   tries(...moves) {
     const chip = this.chip();
-    const all = moves.every((move) => chip.move(move));
-    if (all) this.set({ moves: this.state.moves + moves.join("") });
+    const all = moves.every((move) => !move || chip.move(move));
+    if (all) this.set({ moves: chip.moves });
     return all;
   }
 
   out(n) {
-    const old = this.result.chip.slots[n];
-    return old ? [old.toUpperCase()] : [];
+    return this.result.chip.slots[n].toUpperCase();
   }
 
   // A tile of slow memory is touched: in, out, or it waits for slots.
   pick(tile) {
     if (this.tries(tile.toUpperCase()) || this.tries(tile)) return;
-    const known = /ready|saved|computable/.test(this.where(tile, this.result.chip));
-    this.want(known && this.wanted !== tile ? tile : "");
+    this.want(this.wanted !== tile && this.result.chip.known(tile) ? tile : "");
   }
 
   // A slot is touched: what lies there goes out, for the tile that waits.
   touch(n) {
     const { wanted } = this;
-    if (wanted && this.tries(...this.out(n), wanted)) return;
-    this.tries(...this.out(n));
+    if (this.tries(this.out(n), wanted)) return;
+    this.tries(this.out(n));
     this.want(wanted);
   }
 
@@ -280,9 +298,9 @@ class MemoryController extends Explorable {
     const next = () => {
       const { moves } = this.result.orders[n];
       const now = this.state.moves;
-      const at = moves.startsWith(now) ? now.length % moves.length : 0;
-      if (at + 2 === moves.length) this.stop();
-      this.go({ moves: moves.slice(0, at + 2) });
+      const to = (moves.startsWith(now) ? now.length % moves.length : 0) + 2;
+      if (to === moves.length) this.stop();
+      this.go({ moves: moves.slice(0, to) });
     };
     if (!matchMedia("(prefers-reduced-motion: reduce)").matches) {
       this.timer = setInterval(next, 260);
@@ -295,48 +313,24 @@ class MemoryController extends Explorable {
     this.timer = clearInterval(this.timer);
   }
 
-  // Slow memory: queries at the left of their row, keys and values above their column.
-  lay(level) {
-    const above = ["k", "v"].flatMap((kind) => ["", ...range(N).map((j) => kind + j), ""]);
-    const rows = range(ROWS[level]).flatMap((i) => [`q${i}`, ...range(N).map((j) => scoresOf(i * N + j)), `y${i}`]);
-    this.tiles = [...above, ...rows].map((tile) => {
-      const node = html("button", { onclick: () => this.pick(tile), draggable: "true", style: tile ? "" : "visibility: hidden" });
-      return Object.assign(node, { tile });
-    });
-    this.memory.replaceChildren(...this.tiles);
-    this.rove(this.tiles, { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -6, ArrowDown: 6 });
-    set(this.tiles[1], { tabindex: 0 });
-    this.laid = level;
-  }
-
   // The tile that the guide brings next.
   get hint() {
     const { level, slots, moves } = this.state;
     return level === LEVELS[0] && slots > 11 && GUIDE.startsWith(moves) && GUIDE.slice(moves.length, moves.length + 2);
   }
 
-  where(tile, chip) {
-    const [pair, kind] = [number(tile), tile[0]];
-    if (kind === "s" ? chip.done.has(pair) : !chip.left(tile)) return /[ys]/.test(kind) ? "done" : "used";
-    if (kind === "s" && !chip.pairs.includes(pair)) return "masked";
-    if (chip.has(tile)) return "fetched";
-    if (chip.saved.has(tile)) return "saved";
-    if (kind === "s" && this.state.level !== ONE && chip.has(`q${pair >> 2}`, `k${pair % N}`)) return "computable";
-    return /[ys]/.test(kind) ? "open" : "ready";
-  }
-
   draw(result) {
     const { chip, orders } = result;
     const { level, slots } = this.state;
     const all = chip.pairs.length;
-    const won = chip.done.size === all;
-    if (this.laid !== level) this.lay(level);
-    set(this.score, { text: `slow memory: ${chip.done.size} of ${all} pairs done` });
+    const won = chip.done.length === all;
+    set(this.score, { text: `slow memory: ${chip.done.length} of ${all} pairs done` });
     set(this.price, { text: `chip: ${mega(chip.moved)} moved` });
-    for (const node of this.tiles) {
-      const { tile } = node;
-      if (!tile) continue;
-      const where = this.where(tile, chip);
+    this.tiles.forEach((node, n) => {
+      const tile = node.value;
+      if (!tile) return;
+      node.style.display = n < 12 + 6 * ROWS[level] ? "" : "none";
+      const where = chip.where(tile);
       const scores = tile[0] === "s";
       node.disabled = scores && (where === "masked" || level === ONE);
       set(node, {
@@ -344,12 +338,12 @@ class MemoryController extends Explorable {
         class: `cell ${LOOKS[tile[0]]} ${where} ${tile === (this.wanted || this.hint) ? "wanted" : ""}`,
         "aria-label": `${called(tile)}: ${where}`,
       });
-    }
+    });
     this.undo.disabled = !this.past.length;
     this.offer = { level: slots > 5 ? level : LEVELS[LEVELS.indexOf(level) + 1], slots: slots > 5 ? 5 : 12, moves: "" };
     set(this.next, { text: `Next: ${slots > 5 ? "5 slots" : this.offer.level}` });
     this.next.style.visibility = won && this.offer.level ? "" : "hidden";
-    set(this.sentence, { class: won ? "say tint output" : "say" });
+    this.sentence.className = won ? "say tint output" : "say";
     this.cells.forEach((node, n) => {
       const tile = chip.slots[n] ?? "";
       const row = chip.slots.slice(0, n).filter((other) => other === tile).length;
@@ -357,14 +351,12 @@ class MemoryController extends Explorable {
       const strip = chip.news === "strip" && n === chip.slots.indexOf("");
       const [name, numbers] = tile ? this.inside(tile, row, result.kept) : ["", strip ? "scores, gone" : ""];
       const look = tile ? `cell ${LOOKS[tile[0]]} ${chip.spent(tile) ? "used" : ""}` : strip ? "weight computable" : "";
-      set(node, { class: look, "aria-label": `slot ${n + 1}: ${name} ${numbers}` });
+      set(node, { class: look, value: tile, "aria-label": `slot ${n + 1}: ${name} ${numbers}` });
       set(node.firstChild, { text: name });
       set(node.lastChild, { text: numbers });
       node.style.display = n < slots ? "" : "none";
-      node.tile = tile;
     });
-    this.table(result);
-    this.plots(result);
+    this.below(result);
     this.machines.forEach((node, n) => set(node, { text: `${this.timer && this.plays === n ? "■" : "▶"} ${orders[n].name}: ${mega(orders[n].chip.moved)}` }));
   }
 
@@ -377,38 +369,35 @@ class MemoryController extends Explorable {
     return [called(tile) + (tile[0] === "s" ? ` ${row + 1}/4` : ""), list.slice(j * size, j * size + size).map((x) => num(x, 0)).join("  ")];
   }
 
-  // What is kept of the queries whose tile was computed last.
-  table({ chip, kept }) {
+  // What is kept of the queries computed last; bytes against pairs, in the end operations against bytes.
+  below({ chip, kept, orders, intensity, speed }) {
     const { size } = this;
-    const last = [...chip.done].at(-1) >> 2;
-    const exact = this.kept(chip.pairs);
-    const row = (name, cell) => `<tr><th scope=row>${name}</th>${range(size).map((n) => `<td>${cell(last * size + n)}</td>`).join("")}</tr>`;
-    this.rows.innerHTML = !chip.done.size ? "" : row(`row of ${called(`q${last}`)}`, (at) => (at % size) + 1) + row("largest m", (at) => kept[at][0]) +
-      row("sum z", (at) => num(kept[at][1])) + row("Y = u/z", (at) => num(kept[at][2], 1)) + row("exact", (at) => num(exact[at][2], 1));
-  }
-
-  // Bytes against pairs; at the end operations against bytes.
-  plots({ chip, orders, intensity, speed }) {
-    const one = this.state.level === ONE;
+    const last = chip.done.at(-1) >> 2;
+    const row = (name, list, at, digits) => `<tr><th scope=row>${name}</th>${range(size).map((n) => `<td>${num(list[last * size + n][at], digits)}</td>`).join("")}</tr>`;
+    this.rows.innerHTML = row(`row of ${called(`q${last}`)}`, kept.map((_, n) => [(n % size) + 1]), 0, 0) + row("largest m", kept, 0, 0) + row("sum z", kept, 1) +
+      row("Y = u/z", kept, 2, 1) + row("exact", this.kept(chip.pairs), 2, 1);
+    // Before the first pair its room is kept.
+    this.rows.style.visibility = chip.done.length ? "" : "hidden";
+    const one = size < B;
     const all = chip.pairs.length;
     let most = one ? 3e6 : 8e6;
     while (chip.moved > most) most *= 2;
-    const line = (points, look) => `<path class="${look}" d="M${points.join("L")}"/>`;
+    const line = (points, look = "") => `<path class="${look}" d="M${points.join("L")}"/>`;
     const text = (x, y, words, look = "") => `<text x=${x} y=${y} class="${look}">${words}</text>`;
-    const dot = ([x, y], look = "") => `<circle cx=${x} cy=${y} r=5 class="${look}"/>`;
+    const dot = ([x, y], look = "output") => `<circle cx=${x} cy=${y} r=5 class="${look}"/>`;
     const at = ([n, bytes]) => [20 + (180 * n) / all, 126 - (112 * bytes) / most];
     const end = (chip) => at(chip.course.at(-1));
     const share = Math.min(1, most / FULL);
-    this.graph.innerHTML = line([[20, 14], [20, 126], [200, 126]], "") + text(2, 9, `${most / 1e6} MB`) +
+    this.graph.innerHTML = line([[20, 14], [20, 126], [200, 126]]) + text(2, 9, `${most / 1e6} MB`) +
       text(200, 145, `${all} pairs`, "end") + (one ? "" : line([[0, 0], [all * share, FULL * share]].map(at), "weight") + text(66, 9, `full table: ${mega(FULL)}`, "weight")) +
       orders.map(({ name, chip }, n) => line(chip.course.map(at), `g${n}`) + text(200, n ? end(chip)[1] + 19 : Math.max(44, end(chip)[1] - 9), name.replace("Attention", ""), "end")).join("") +
-      line(chip.course.map(at), "mine") + dot(end(chip));
+      line(chip.course.map(at), "output") + dot(end(chip));
     const under = (ratio) => [40 + 11 * Math.log2(ratio), 116 - 32 * Math.log10(this.reached(ratio))];
     const [x, y] = under((4 * (N * LONG) ** 2 * D) / FULL);
     const [peak, bandwidth] = this.numbers.roof;
     this.roof.innerHTML = chip.open().length ? "" : text(2, 12, "roofline, H100") + line([0.5, peak / bandwidth, 4096].map(under), "ink") +
       (one ? "" : dot([x, y], "weight") + text(x + 9, y + 12, "full table", "weight")) + dot(under(intensity)) +
-      text(196, 109, `${num(speed, 1)} TFLOP/s`, "mine end") + text(196, 130, `${num(intensity, 1)} FLOP per byte`, "mine end");
+      text(196, 109, `${num(speed, 1)} TFLOP/s`, "output end") + text(196, 130, `${num(intensity, 1)} FLOP per byte`, "output end");
   }
 
   tell({ chip, orders, speed, kept }) {
@@ -430,9 +419,9 @@ class MemoryController extends Explorable {
         `${speed < this.numbers.roof[0] ? "would wait for memory" : "could compute at its peak"}. ${level === ONE ? "At best each K and V serves both requests." : slots > 5 ? "" : "Five slots do for any length."}`;
     }
     // By how much the largest score of each row rose with the last step: what it had before shrinks.
-    const old = this.kept([...chip.done].slice(0, chip.course.at(-2)?.[0]));
+    const old = this.kept(chip.done.slice(0, chip.course.at(-2)?.[0]));
     const rises = kept.map(([m], at) => old[at][1] && m - old[at][0]);
-    const row = rises.findIndex((by) => by);
+    const row = rises.findIndex(Boolean);
     // What the last step moved; a vector is too little to tell.
     const cost = moves.startsWith(this.from) && chip.moved - chip.course[this.from.length / 2]?.[1];
     const [kind, j] = moves.slice(-2);
@@ -451,7 +440,7 @@ class MemoryController extends Explorable {
   static style = `
     .picture { display: grid; grid-template-columns: 1fr 296px; gap: 22px }
     .picture > div { min-height: 259px }
-    .memory, .board { display: grid; grid-template-columns: repeat(6, minmax(0, 1fr)); gap: 4px }
+    .memory, .board { display: grid; grid-template-columns: repeat(6, 1fr); gap: 4px }
     .picture button { min-height: 36px; padding: 1px }
     .memory button { font-size: 15px; font-weight: 650; --v: .3; scroll-margin: 200px }
     .memory :is(.open, .fetched, .weight) { color: var(--c) }
@@ -462,7 +451,7 @@ class MemoryController extends Explorable {
     .output.done { background: var(--c); color: var(--d-paper) }
     .memory .wanted { outline: 3px solid var(--d-ink) }
     .memory .weight:not(.fetched) { background: var(--d-surface) }
-    .board { grid-template-columns: repeat(auto-fill, minmax(74px, 1fr)); padding: 6px; border-radius: 9px; box-shadow: inset 0 0 0 2px var(--d-line) }
+    .board { grid-template-columns: repeat(auto-fill, minmax(74px, 1fr)); padding: 4px; border-radius: 9px; border: 2px solid var(--d-line) }
     .board button { flex-direction: column; min-height: 46px; font-size: 11.5px; line-height: 1.35; --v: .7 }
     b { font-size: 15px } th, .board span { white-space: pre }
     .below { display: grid; grid-template-columns: 5fr 6fr 5fr; gap: 16px; margin-top: 12px }
@@ -470,14 +459,13 @@ class MemoryController extends Explorable {
     th { text-align: left; color: var(--d-muted); font-weight: 400 }
     td { text-align: right } tr:nth-child(4) { font-weight: 650; color: var(--d-output) }
     .end { text-anchor: end }
-    .weight { fill: var(--c) } .mine { fill: var(--d-output); font-weight: 650 }
+    .weight, .output { fill: var(--c) }
     svg:empty { display: none }
     path[class] { fill: none; stroke: var(--c, var(--d-line)); stroke-width: 1.5 }
-    path.mine { stroke: var(--d-output); stroke-width: 3 }
-    circle { fill: var(--d-output) }
+    svg .output { font-weight: 650; stroke-width: 3 }
     .g0 { stroke-dasharray: 6 3 } .g1 { stroke-dasharray: 2 3 }
     .control > button { min-width: 224px }
-    @container (max-width: 600px) { .picture { grid-template-columns: 1fr; gap: 8px } .say { min-height: 5.8em } .picture > div { min-height: 182px } .picture > :first-child { min-height: 310px }
+    @container (max-width: 600px) { .picture { display: block } .say { min-height: 5.8em } .picture > div { min-height: 182px } .picture > :first-child { min-height: 318px }
       .card button, .set span { min-height: 44px; min-width: 44px } .controls > button { flex: 1 1 25% } .control { width: 100% }
       .control > button { min-width: 40%; flex: 1 } span:has(+ button) { width: 100% }
       .below { grid-template-columns: 1fr 1fr } table { grid-column: 1 / -1; order: 1 } }`;

@@ -100,7 +100,7 @@ class Chip:
             both = there or {f"q{pair[0]}", f"k{pair[1]}"} <= set(self.slots)
             known = self.name != ONE and pair in self.pairs and pair not in self.done and both
         else:
-            known = tile[0] != "y" or there
+            known = there if tile[0] == "y" else self.left(tile) > 0
         if tile in self.slots or not known or self.room() < count:
             return False
         self.moved += self.size(tile) if there or tile[0] != "s" else 0
