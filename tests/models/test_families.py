@@ -1,12 +1,13 @@
 """Every family computes here what it computes in `transformers`: logits, gradients, files."""
 
 import json
+import re
 import sys
 from functools import partial
 
 import pytest
 import torch
-from family_cases import CASES, YARN, V, config_of, inputs
+from family_cases import CASES, GAP, YARN, V, config_of, inputs
 from safetensors.torch import load_file, save_file
 from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.testing import assert_close
@@ -23,11 +24,13 @@ from attnbook.models.cohere import cohere, cohere2
 from attnbook.models.deepseek import deepseek_v2, deepseek_v3
 from attnbook.models.deit import deit
 from attnbook.models.detr import detr, sines_of_places
+from attnbook.models.esm import esm2
 from attnbook.models.exaone import exaone4
 from attnbook.models.falcon import falcon
 from attnbook.models.gemma import embedding_gemma, gemma, gemma2, gemma3
 from attnbook.models.gemma3n import gemma3n
 from attnbook.models.glm import glm, glm4
+from attnbook.models.gpt_neo import gpt_neo
 from attnbook.models.gpt_neox import gpt_neox
 from attnbook.models.gpt_oss import gpt_oss
 from attnbook.models.gptj import gptj
@@ -116,7 +119,10 @@ def both(case, theirs, ours):
 
 
 def tensors(folder):
-    return {n: x for path in folder.glob("*.safetensors") for n, x in load_file(path).items()}
+    """By name; ESM's norms have the names of the first files still."""
+    found = {n: x for path in folder.glob("*.safetensors") for n, x in load_file(path).items()}
+    last = {".gamma": ".weight", ".beta": ".bias"}
+    return {re.sub(r"\.(gamma|beta)$", lambda m: last[m[0]], n): x for n, x in found.items()}
 
 
 def gradients_in_place(model):
@@ -294,6 +300,19 @@ def test_sizes_that_do_not_halve_are_refused_before_a_block_is_made(sizes, said)
         sam2_encoder(**sizes)
 
 
+@torch.no_grad()
+def test_gaps_of_a_protein_are_counted_among_its_amino_acids_and_not_its_padding(tmp_path):
+    theirs, (tokens,) = published("esm"), inputs("esm")
+    tokens[:, 2], tokens[0, 4], tokens[1, 6:] = GAP, GAP, 1
+    theirs.save_pretrained(tmp_path)
+    there = tokens != 1
+    expected = theirs(tokens, attention_mask=there.long()).logits
+    found = load(tmp_path)(tokens, there)
+    assert_close(found[there], expected[there], rtol=1e-5, atol=1e-5)
+    alone = load(tmp_path)(tokens[1:, :6])
+    assert_close(alone[0], expected[1, :6], rtol=1e-5, atol=1e-5)
+
+
 MEMORIES = ["gemma3n", "qwen3_next", "olmo_hybrid", "jamba", "mamba", "mamba2", "zamba2"]
 
 
@@ -447,6 +466,9 @@ REFUSED = [
     ("detr", {"dilation": True}),
     ("gemma3n", {"altup_active_idx": 1}),
     ("embedding_gemma", {"final_logit_softcapping": 30.0}),
+    ("gpt_neo", {"tie_word_embeddings": False}),
+    ("esm", {"position_embedding_type": "absolute"}),
+    ("esm", {"emb_layer_norm_before": True}),
 ]
 
 
@@ -568,6 +590,7 @@ PUBLISHED_SIZES = [
     (phi, 2779.7),
     (nanochat, 1879.0),
     (cohere, 34980.8),
+    (gpt_neo, 1315.6),
     (gpt_neox, 20554.6),
     (falcon, 6921.7),
     (bloom, 176247.3),
@@ -575,6 +598,7 @@ PUBLISHED_SIZES = [
     (roberta, 124.7),
     (distilbert, 67.0),
     (modernbert, 149.7),
+    (esm2, 651.0),
     (bart, 406.3),
     (gemma, 8537.7),
     (glm4, 9400.3),

@@ -4,7 +4,7 @@ import copy
 
 import torch
 
-V, T = 37, 11
+V, T, GAP = 37, 11, 7
 NO_TOKENS = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
 SIZES = {
     "vocab_size": V,
@@ -56,6 +56,10 @@ FALCON = {name: SIZES[name] for name in list(SIZES)[:4]} | NO_TOKENS | {"alibi":
 T5 = {
     **{"vocab_size": V, "d_model": 24, "d_kv": 5, "d_ff": 20, "num_layers": 2, "num_heads": 6},
     **{"decoder_start_token_id": 0, "num_decoder_layers": 3},
+}
+ESM = SIZES | {
+    **{"position_embedding_type": "rotary", "rope_theta": 50.0, "max_position_embeddings": T},
+    **{"mask_token_id": GAP, "pad_token_id": 1},
 }
 READS = SIZES | {"max_position_embeddings": T, "eos_token_id": V - 1}
 SEES = PICTURE | {"hidden_size": 20, "num_attention_heads": 5}
@@ -168,6 +172,14 @@ CASES = {
         "GPTNeoXForCausalLM",
         TEXT | PART | {"use_parallel_residual": False},
     ),
+    "gpt_neo": (
+        "GPTNeo",
+        "GPTNeoForCausalLM",
+        {"vocab_size": V, "max_position_embeddings": T, "hidden_size": 24, "num_heads": 6}
+        | {"num_layers": 2, "attention_types": [[["global", "local"], 1]], "window_size": 3}
+        | {"intermediate_size": 20}
+        | NO_TOKENS,
+    ),
     "falcon": ("Falcon", "FalconForCausalLM", FALCON),
     "falcon 40b": (
         "Falcon",
@@ -198,6 +210,8 @@ CASES = {
         {"vocab_size": V, "max_position_embeddings": T, "dim": 24, "n_layers": 2}
         | {"n_heads": 6, "hidden_dim": 20},
     ),
+    "esm": ("Esm", "EsmForMaskedLM", ESM | {"token_dropout": True}),
+    "esm, gaps are tokens": ("Esm", "EsmForMaskedLM", ESM),
     "t5": ("T5", "T5ForConditionalGeneration", T5),
     "t5 v1.1": (
         "T5",
