@@ -1,5 +1,6 @@
-"""Published weights, where they are: `ATTNBOOK_GEMMA` and `ATTNBOOK_MINILM` name their folders,
-`ATTNBOOK_GGUF` a file of Gemma 3 270M."""
+"""Published weights, where they are: `ATTNBOOK_GEMMA` names the folder of Gemma 3 270M,
+`ATTNBOOK_GGUF` its file, `ATTNBOOK_MINILM`, `ATTNBOOK_RXNMAPPER` and `ATTNBOOK_RXNFP` folders of
+encoders. `python tools/published.py FOLDER --test` fetches them and runs these tests."""
 
 import json
 import os
@@ -14,6 +15,7 @@ import torch
 from torch.testing import assert_close
 
 from attnbook.generate.sampling import generate
+from attnbook.inside.watch import watch
 from attnbook.models.hub import load, load_tokenizer, save
 
 TEXT = "The cat sat on the mat. In 1969, a man — the first — stood on the moon: “one small step”."
@@ -87,3 +89,47 @@ def test_minilm_has_the_vectors_of_transformers():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert_close(load(folder, head=False)(tokens, there), expected, rtol=0, atol=1e-5)
+
+
+REACTION = ("C", "(", "=", "O", ")", "O", ".", "C", "C", "O", ">>", "C", "C", "O", "C", "=", "O")
+
+
+def reaction(folder):
+    """The numbers of a reaction's atoms and signs, as the folder's list has them: (1, T)."""
+    number = {token: i for i, token in enumerate((folder / "vocab.txt").read_text().split("\n"))}
+    return torch.tensor([[number[token] for token in ("[CLS]", *REACTION, "[SEP]")]])
+
+
+@torch.no_grad()
+def test_an_albert_of_reactions_has_the_logits_and_maps_of_transformers():
+    folder = Path(place("ATTNBOOK_RXNMAPPER"))
+    transformers = pytest.importorskip("transformers")
+    theirs = transformers.AlbertForMaskedLM.from_pretrained(folder, attn_implementation="eager")
+    tokens, ours = reaction(folder), load(folder)
+    expected = theirs.eval()(tokens, output_attentions=True)
+    with watch(ours) as seen:
+        found = ours(tokens)
+    assert_close(found, expected.logits, rtol=0, atol=1e-4)
+    assert_close(*(list(x)[-1] for x in (seen.values(), expected.attentions)), rtol=0, atol=1e-5)
+
+
+@torch.no_grad()
+def test_a_bert_whose_config_names_no_family_is_read_by_its_kind():
+    folder = Path(place("ATTNBOOK_RXNFP")) / "bert_pretrained"
+    transformers = pytest.importorskip("transformers")
+    with pytest.raises(ValueError, match="no model of type None"):
+        load(folder)
+    tokens, ours = reaction(folder), load(folder, kind="bert")
+    theirs = transformers.BertForMaskedLM.from_pretrained(folder).eval()
+    assert_close(ours(tokens), theirs(tokens).logits, rtol=0, atol=1e-4)
+
+
+@torch.no_grad()
+def test_a_classifier_of_reactions_ends_with_the_vectors_of_transformers():
+    folder = Path(place("ATTNBOOK_RXNFP")) / "bert_ft_10k_25s"
+    transformers = pytest.importorskip("transformers")
+    with pytest.warns(UserWarning, match=r"ends with vectors.*classifier"):
+        ours = load(folder)
+    theirs = transformers.BertModel.from_pretrained(folder).eval()
+    tokens = reaction(folder)
+    assert_close(ours(tokens), theirs(tokens).last_hidden_state, rtol=0, atol=1e-5)
