@@ -13,12 +13,15 @@ from contextlib import nullcontext
 from itertools import chain
 
 import pytest
+import tokenizers
 import torch
 
 from attnbook import cli
 from attnbook.data.text import consecutive
 from attnbook.losses import token_loss
 from attnbook.models.book import book_lm
+from attnbook.models.hub import save
+from attnbook.models.registry import families
 from attnbook.shipped.language import load
 from attnbook.train import run as run_module
 from attnbook.train.cli import job, log
@@ -75,6 +78,45 @@ def test_what_it_writes_can_be_opened_and_written_with(words, tmp_path, capsys):
     ).pop(8)
     assert not cli.main(["write", str(tmp_path / "run"), "The quick", "--tokens", "5"])
     assert capsys.readouterr().out.startswith("The quick")
+
+
+@pytest.fixture
+def published(tmp_path):
+    """A folder of a language model as others publish them: its tokens are letters."""
+    letters = {letter: i for i, letter in enumerate("_.abcdef")}
+    split = tokenizers.pre_tokenizers.Split("", "isolated")
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel(letters, unk_token="_"))
+    words.pre_tokenizer, words.decoder = split, tokenizers.decoders.Fuse()
+    torch.manual_seed(0)
+    config = {"model_type": "llama", "vocab_size": 8, "hidden_size": 12, "num_hidden_layers": 1}
+    config |= {"num_attention_heads": 2, "intermediate_size": 8, "rms_norm_eps": 1e-6}
+    config |= {"max_position_embeddings": 64, "eos_token_id": 1}
+    save(families()["llama"].build(config), tmp_path / "llama", config)
+    words.save(str(tmp_path / "llama" / "tokenizer.json"))
+    return tmp_path / "llama"
+
+
+def test_a_published_model_writes_and_ends_where_it_says(published, capsys):
+    assert not cli.main(["write", str(published), "abc", "--tokens", "50", "--seed", "3"])
+    text = capsys.readouterr().out.strip()
+    assert text.startswith("abc") and 4 < len(text) < 53
+    assert text.index(".") == len(text) - 1  # the token that ends a text
+
+    config = json.loads((published / "config.json").read_text())
+    (published / "config.json").write_text(json.dumps(config | {"eos_token_id": [1, 2]}))
+    assert not cli.main(["write", str(published), "abc", "--tokens", "50", "--seed", "3"])
+    assert capsys.readouterr().out.strip() == text[: min(text.find("a", 3) + 1 or 99, len(text))]
+
+
+def test_a_published_model_that_does_not_write_is_refused(published, capsys):
+    config = {"model_type": "bert", "vocab_size": 8, "hidden_size": 12, "num_hidden_layers": 1}
+    config |= {"num_attention_heads": 2, "intermediate_size": 8, "max_position_embeddings": 9}
+    config |= {"type_vocab_size": 2}
+    save(families()["bert"].build(config), published, config)
+    assert cli.main(["write", str(published), "abc"]) == 1
+    assert "does not write: it is no language model" in capsys.readouterr().err
+    assert cli.main(["write", "no-such-model", "abc"]) == 1
+    assert "there is no model 'no-such-model'" in capsys.readouterr().err
 
 
 def test_a_run_takes_the_steps_of_a_loop_written_by_hand(words, tmp_path):

@@ -141,6 +141,7 @@ def configuration(path: Path) -> dict[str, Any]:
         "rope_theta": file.of("rope.freq_base", 1e6 if file.architecture == "gemma3" else 1e4),
         "max_position_embeddings": file.of("context_length"),
         "tie_word_embeddings": "lm_head.weight" not in file.names,
+        "eos_token_id": file.get("tokenizer.ggml.eos_token_id"),
     }
     scaling = file.get(f"{file.architecture}.rope.scaling.type", "none")
     if scaling == "linear":

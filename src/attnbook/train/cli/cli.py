@@ -1,6 +1,7 @@
 """The commands `attnbook train lm` and `attnbook write`."""
 
 import argparse
+import json
 import os
 import sys
 from pathlib import Path
@@ -70,7 +71,10 @@ def add(parts: Any) -> None:
     add_config(lm)
     lm.set_defaults(run=run_train)
     write = parts.add_parser("write", help="generate text", description=run_write.__doc__)
-    write.add_argument("model", help="the folder of a run, or a name such as book-lm")
+    write.add_argument(
+        "model",
+        help="a name such as book-lm, the folder of a run or a published model, a GGUF file",
+    )
     write.add_argument("start", help="the prompt")
     write.add_argument("--tokens", type=int, default=100, help="how many more (100)")
     write.add_argument("--temperature", type=float, default=0.8, help="of sampling (0.8)")
@@ -133,5 +137,41 @@ def run_write(options: argparse.Namespace) -> None:
 
     if options.tokens < 1 or not options.temperature > 0:
         raise ValueError("--tokens is 1 or more, and --temperature above 0")
-    model = load(options.model)
-    print(model.write(options.start, options.tokens, options.temperature, options.seed))
+    sampling = options.tokens, options.temperature, options.seed
+    if is_published(options.model):
+        print(continued(options.model, options.start, *sampling))
+    else:
+        print(load(options.model).write(options.start, *sampling))
+
+
+def is_published(source: str) -> bool:
+    """Whether this is a GGUF file, or a folder whose config.json says what family it is of."""
+    from attnbook.models import gguf_file
+
+    settings = Path(source).expanduser() / "config.json"
+    if not settings.is_file():
+        return gguf_file.of(source) is not None
+    return "model_type" in json.loads(settings.read_text(encoding="utf-8"))
+
+
+def continued(source: str, start: str, tokens: int, heat: float, seed: int) -> str:
+    """A prompt and its continuation by a published model, sampled from the likeliest 95 %; it ends
+    where the model ends it."""
+    import torch
+
+    from attnbook.generate.sampling import generate, sample, temperature, top_p
+    from attnbook.models.checkpoint import configuration
+    from attnbook.models.hub import load, load_tokenizer
+    from attnbook.transformer import LanguageModel
+
+    tokenizer, model = load_tokenizer(source), load(source)
+    if not isinstance(model, LanguageModel):
+        raise ValueError(f"{source} does not write: it is no language model")
+    prompt = torch.tensor([tokenizer.encode(start).ids], dtype=torch.long)
+    if not prompt.numel():
+        raise ValueError("the start is empty; the model needs at least one token to go on from")
+    generator = torch.Generator().manual_seed(seed)
+    sampler = sample(temperature(heat), top_p(0.95), generator=generator)
+    ends = configuration(source).get("eos_token_id")
+    eos = set(ends) if isinstance(ends, list) else ends
+    return tokenizer.decode(generate(model, prompt, tokens, sampler, eos=eos)[0].tolist())
