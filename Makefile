@@ -67,14 +67,14 @@ site: env-test ## the website built from nothing, if it is not; warnings are err
 
 site-tests: site ## the same, then in a browser
 	@echo "== website's tests"
-	@$(PYTEST) tests/site -n $(WORKERS) --dist loadgroup -m "not weekly"
+	@$(PYTEST) tests/site -n $(WORKERS) --dist loadfile -m "not weekly"
 
 slow: env-test ## of these what takes long: each notebook alone, as on Colab; compiled models; classes graded
 	@echo "== slow tests (as on Colab; of the last commit)"
 	@$(PYTEST) $$(grep -rl --include='test_*.py' mark.slow tests) -n $(WORKERS) --dist worksteal -m "slow and not weekly"
 
 weekly: site ## claims about one more lab, page or family of models, which `make test` takes a few of
-	@$(PYTEST) tests -n $(WORKERS) --dist loadgroup -m weekly
+	@$(PYTEST) tests -n $(WORKERS) --dist loadfile -m weekly
 
 test-machines: env-test ## notebooks as other processors and thread counts would run them
 	@set -e; for threads in 1 2; do for capability in default avx2 ""; do \

@@ -33,10 +33,7 @@ if sys.version_info < (3, 11):
     pytest.skip("on Python 3.10 the lock holds an older theme", allow_module_level=True)
 
 
-EACH = [pytest.param(name, marks=pytest.mark.xdist_group(name), id=name[5:]) for name in MAIN]
-
-
-@pytest.fixture(scope="module", params=EACH)
+@pytest.fixture(scope="module", params=MAIN, ids=lambda name: name[5:])
 def chapter(request, visit):
     """A chapter, opened once for all that is asked of it in the light, 1,366 pixels wide."""
     with visit(f"{request.param}.html", init=f"({SHIFTS})()") as page:

@@ -24,9 +24,8 @@ pytestmark = built
 
 
 def by(name, pages):
-    """A case for each page; one worker has all of a page's and parses it once."""
-    marked = [pytest.param(page, marks=pytest.mark.xdist_group(page), id=page) for page in pages]
-    return pytest.mark.parametrize(name, marked)
+    """A case for each page; all of a page's come one after the other, so it is parsed once."""
+    return pytest.mark.parametrize(name, pages, ids=str, scope="module")
 
 
 @cache

@@ -281,7 +281,6 @@ def headings_of(page):
 
 
 @pytest.mark.timeout(900)  # it is laid out twice
-@pytest.mark.xdist_group("the printed book")
 def test_the_printed_book_is_whole_with_a_title_page_an_outline_and_page_numbers(printed):
     paper, count, output = printed
     assert len(paper.pages) == count > 100 and output.stat().st_size < HEAVIEST_BOOK
@@ -299,7 +298,6 @@ def test_the_printed_book_is_whole_with_a_title_page_an_outline_and_page_numbers
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.xdist_group("the printed book")
 def test_the_contents_name_the_page_on_which_a_section_stands(printed):
     paper, count, _ = printed
     texts = [letters(paper.text(at)) for at in range(1, count + 1)]
@@ -315,7 +313,6 @@ def test_the_contents_name_the_page_on_which_a_section_stands(printed):
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.xdist_group("the printed book")
 def test_references_in_the_printed_book_lead_somewhere(printed):
     paper, count, _ = printed
     targets = [target for at in range(1, count + 1) for target in paper.links(at)]

@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -24,7 +24,7 @@ todays_theme = pytest.mark.skipif(
 )
 
 
-@cache
+@lru_cache(maxsize=32)
 def read(page):
     """A page of the site, parsed."""
     return BeautifulSoup((SITE / f"{page}.html").read_text("utf-8"), "html.parser")
