@@ -14,6 +14,7 @@ from attnlabs.inside.fingerprints import (
     Outcome,
     Result,
     alike,
+    beside,
     fingerprint,
     near,
     same,
@@ -86,14 +87,15 @@ def besides(sheet: Sheet, results: Sequence[Outcome], effects: Effects) -> tuple
         return "in-place", f"it changes its {what} in place; work on a copy, such as `{copy}`."
     plain = [n for n, case in enumerate(sheet.cases) if not case.robust]
     if all(right_one(sheet, n, results[n]) for n in plain):
-        for right, found in zip(sheet.slopes, effects.slopes or (), strict=False):
-            if words := lost(sheet, right, found):
+        for number, found in enumerate(effects.slopes or ()):
+            if words := lost(sheet, number, found):
                 return "gradient", words
     return "", ""
 
 
-def lost(sheet: Sheet, right: Sequence[Fingerprint], found: Outcome) -> str:
-    """A sentence if the gradients of a case are not those of its numbers."""
+def lost(sheet: Sheet, number: int, found: Outcome) -> str:
+    """A sentence if the gradients of a plain case are not those of its numbers."""
+    right: Sequence[Fingerprint] = sheet.slopes[number]
     why = "`.data`, `.detach()`, `.item()`, `torch.tensor(…)` and numpy lose it."
     if isinstance(found, str) or len(found) != len(right):
         return f"its gradient cannot be taken: {why} So does a tensor that is overwritten later."
@@ -101,8 +103,12 @@ def lost(sheet: Sheet, right: Sequence[Fingerprint], found: Outcome) -> str:
     none = [name for name, part in zip(names, found, strict=True) if not part.size]
     if none:
         return f"its result has no gradient towards {listed(dict.fromkeys(none))}: {why}"
-    pairs = zip(names, found, right, strict=True)
-    other = [name for name, part, one in pairs if not near((part,), one, SLOPES)]
+    sums = [near((part,), one, SLOPES) for part, one in zip(found, right, strict=True)]
+    if sheet.learnt:
+        pairs = zip(found, sheet.learnt[number], strict=True)
+        numbers = [beside((part,), (one,), SLOPES) for part, one in pairs]
+        sums = [fits and there for fits, there in zip(sums, numbers, strict=True)]
+    other = [name for name, fits in zip(names, sums, strict=True) if not fits]
     if other:
         return f"its result has lost a part of its gradient towards {listed(other)}: {why}"
     return ""
@@ -159,9 +165,13 @@ def right_one(sheet: Sheet, n: int, result: Outcome) -> bool:
     """Does one case pass? The student's check and the grading ask the same, on other numbers."""
     if isinstance(result, str):
         return False
-    if sheet.answers and same(result, sheet.answers[n]):
-        return True
-    return any(near(result, right[n]) for right in (sheet.right, *sheet.also))
+    if not sheet.answers:
+        return any(near(result, right[n]) for right in (sheet.right, *sheet.also))
+    known = zip((sheet.right, *sheet.also), (sheet.answers, *sheet.alternatives), strict=True)
+    return any(
+        same(result, answers[n]) or (near(result, right[n]) and beside(result, answers[n]))
+        for right, answers in known
+    )
 
 
 def recognised(

@@ -93,7 +93,8 @@ Choices: TypeAlias = Mapping[str, Mapping[str, Option]]  # {choice: {option: Opt
 
 @dataclass
 class Sheet:
-    """Everything needed to judge one question. Only the lecturer's holds `answers`."""
+    """Everything needed to judge one question. Only the lecturer's holds `answers`,
+    `alternatives` and `learnt`, the numbers themselves."""
 
     cases: list[Case]
     right: list[Fingerprint]
@@ -110,6 +111,8 @@ class Sheet:
     arguments: list[str] = field(default_factory=list)  # what they are called
     trained: list[int] = field(default_factory=list)  # places of those that need a gradient
     slopes: list[Any] = field(default_factory=list)  # fingerprints of these, for each plain case
+    alternatives: list[Any] = field(default_factory=list)  # answers of what is right as well
+    learnt: list[Any] = field(default_factory=list)  # the gradients, for each plain case
 
 
 def copies(arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
@@ -159,8 +162,10 @@ def sheet(
     names = question.names(max(len(case.arguments) for case in cases))
     places = [place for place, name in enumerate(names) if name in question.trained]
     learnt = gradients(lambda *given: question.program(base, *given), cases, places)
-    prints = [[fingerprint((part,)) for part in taken(one)] for one in learnt]
+    numbers = [taken(one) for one in learnt]
+    prints = [[fingerprint((part,)) for part in one] for one in numbers]
     more: dict[str, Any] = {"arguments": names, "trained": places, "slopes": prints}
+    more |= {"alternatives": also, "learnt": numbers}
     return Sheet(cases, right, shapes, known, mistakes, *extra, others, answers, **more)
 
 

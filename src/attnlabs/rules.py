@@ -11,7 +11,7 @@ from contextlib import suppress
 from types import FunctionType
 from typing import Any
 
-from attnlabs.inside.dependencies import breaks, mentions, uses
+from attnlabs.inside.dependencies import bare, breaks, mentions, uses
 
 
 def words(rule: str) -> str:
@@ -44,11 +44,6 @@ def broken(function: Callable[..., Any], banned: Collection[str]) -> list[str]:
     found |= {rule for rule in banned if bare(rule) in other}
     unused = {rule for rule in banned if rule.startswith("without ") and rule[8:] not in names}
     return sorted(found | unused)
-
-
-def bare(name: str) -> str:
-    """A name by which a function and its module are the same: log_softmax and LogSoftmax."""
-    return name.replace("_", "").lower()
 
 
 def written(function: Callable[..., Any]) -> tuple[list[ast.stmt], set[str], set[str]]:

@@ -132,7 +132,8 @@ class Grader:
             raw = formats.for_the_sandbox(submission.file, submission.content)
             replies = self.replies(raw, box, number)
             self.fill(row, replies, raw)
-            row.code = str(replies.get("", Reply("lost")).note.get("own", ""))
+            note = replies.get("", Reply("lost")).note
+            row.code, row.form = str(note.get("own", "")), str(note.get("form", ""))
             self.follow(row, replies, raw, box, number)
         for asked in self.lab.asked:
             nothing = Answer(0 if asked.code else None, row.reason)

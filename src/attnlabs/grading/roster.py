@@ -58,11 +58,13 @@ def compare(
     """Add to each row what a lecturer should look at, or may like to know; say who is absent."""
     by_student, by_number = defaultdict(list), defaultdict(list)
     by_code: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    by_form: dict[str, list[tuple[str, str]]] = defaultdict(list)
     members = groups(submissions)  # of a group each member has the same file
     whose = [members.get(name, "") for name in named(submissions)]
     for row, submission, group in zip(rows, submissions, whose, strict=True):
         by_student[row.student].append((row.file, group or row.file))
         by_code[row.code].append((row.file, group or str(submission.owner)))
+        by_form[row.form].append((row.file, group or str(submission.owner)))
         if row.status in READ:
             by_number[submission.owner.number].append(row.file)
     there = [row for row in rows if row.status in READ]
@@ -72,7 +74,7 @@ def compare(
         number = submission.owner.number
         row.look_at(list(doubled(row, group or row.file, by_student)))
         row.look_at(list(foreign(row, number, people or {}, signed)))
-        row.look_at(list(twins(row, group or str(submission.owner), by_code)))
+        row.look_at(list(twins(row, group or str(submission.owner), by_code, by_form)))
         row.notes += several(row, number, by_number)
     return absent(rows, submissions, people or {})
 
@@ -106,11 +108,16 @@ def doubled(row: Row, own: str, files: Owned) -> Iterator[str]:
         yield f"the copy of {row.student} is also in {', '.join(same)}"
 
 
-def twins(row: Row, own: str, files: Owned) -> Iterator[str]:
-    """Is the same code, word for word, in somebody else's file? It takes no names to see that."""
-    same = [file for file, other in files[row.code] if file != row.file and other != own]
+def twins(row: Row, own: str, by_code: Owned, by_form: Owned) -> Iterator[str]:
+    """Is the same code in somebody else's file, word for word or but for names and texts? It takes
+    no list of the class to see that."""
+    same = [file for file, other in by_code[row.code] if file != row.file and other != own]
+    like = [file for file, other in by_form[row.form] if file != row.file and other != own]
+    like = [file for file in like if file not in same]
     if row.code and same:
         yield f"its code is word for word that of {', '.join(same)}"
+    if row.form and like:
+        yield f"its code is but for names that of {', '.join(like)}"
 
 
 def several(row: Row, number: str, files: Files) -> Iterator[str]:

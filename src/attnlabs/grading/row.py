@@ -47,6 +47,7 @@ class Row:
     late: int = 0  # days
     percent: int = 0  # of the points that each day costs
     code: str = ""  # a checksum of all code of the student's own, if there is enough of it
+    form: str = ""  # the same of that code without its names and texts
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> "Row":

@@ -10,7 +10,9 @@ import ast
 import hashlib
 import importlib
 import json
+import keyword
 import linecache
+import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -20,7 +22,7 @@ import safetensors.torch
 import torch
 
 from attnlabs.inside import cells
-from attnlabs.inside.dependencies import base, binds, breaks, mentions, reached, uses
+from attnlabs.inside.dependencies import binds, breaks, mentions, of_libraries, reached, uses
 from attnlabs.inside.effects import slopes
 from attnlabs.inside.fingerprints import Result, arrays, same
 from attnlabs.inside.leniency import eager, in_one_precision
@@ -39,6 +41,12 @@ COMPUTES |= {"itertools", "functools", "collections", "operator", "heapq", "bise
 COMPUTES |= {"typing", "types", "dataclasses", "enum", "abc", "numbers", "string", "struct"}
 COMPUTES |= {"contextlib", "warnings", "time", "json", "pickle", "io", "os", "pathlib", "tqdm"}
 COMPUTES |= {"jaxtyping", "matplotlib", "__future__"}
+# A text, or a name that is not taken out of an object
+WORD = re.compile(
+    r"(?P<text>\w*(?:\"\"\".*?\"\"\"|'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"))"
+    r"|(?<![\w.])[^\W\d]\w*",
+    re.DOTALL,
+)
 LONGEST = 20_000  # letters of a written answer
 FILE = "notebook"  # what the files of its cells are called in errors
 LASTING = __future__.annotations.compiler_flag  # once imported, it holds for the whole notebook
@@ -80,8 +88,27 @@ def written(question: Mapping[str, Any], raw: bytes) -> bytes:
     note["used"] = {name: used(tree, name, given, rules[name]) for name in rules}
     own = sorted(text for text in map(plain, tree) if text not in given)
     if sum(map(len, own)) >= LEAST_OWN:
-        note["own"] = hashlib.sha256("\n".join(own).encode(errors="replace")).hexdigest()
+        note["own"] = checksum(own)
+        note["form"] = checksum(sorted(map(nameless, own)))
     return json.dumps(note).encode()
+
+
+def checksum(texts: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(texts).encode(errors="replace")).hexdigest()
+
+
+def nameless(text: str) -> str:
+    """A statement with its names numbered in the order in which they come, without its texts."""
+    numbers: dict[str, str] = {}
+
+    def word(found: re.Match[str]) -> str:
+        name = found[0]
+        if found["text"]:
+            return "''"
+        return name if keyword.iskeyword(name) else numbers.setdefault(name, f"n{len(numbers)}")
+
+    lines = WORD.sub(word, text).splitlines()
+    return "\n".join(line for line in lines if line.strip() != "''")
 
 
 def used(
@@ -95,16 +122,28 @@ def used(
     loaded = modules(mine)
     words = (mentions(mine) - {"eval"}) | names | loaded  # a model's eval() is another
     found = breaks(mine, name, banned) | unused(part, banned)
-    around = words & LOOKS_AROUND | (loaded - COMPUTES) | ({"getattr"} if computed(mine) else set())
+    around = words & LOOKS_AROUND | (loaded - COMPUTES) | computed(mine)
+    around |= {name for name in of_libraries(mine) if name.startswith("_")} - {"__version__"}
     return sorted(found) + sorted(around - found)
 
 
-def computed(statements: Sequence[ast.stmt]) -> bool:
-    """Is something taken out of an object under a name that only running tells?"""
+def computed(statements: Sequence[ast.stmt]) -> set[str]:
+    """What takes something out of an object under a name that only running tells."""
     nodes = [node for statement in statements for node in ast.walk(statement)]
     calls = [node for node in nodes if isinstance(node, ast.Call)]
-    named = [call.args[1] for call in calls if base(call) == "getattr" and len(call.args) > 1]
-    return any(not isinstance(name, ast.Constant) for name in named)
+    named = {"getattr": 1, "attrgetter": 0, "methodcaller": 0, "__getattribute__": -1}
+    found = [(called_as(call), call.args) for call in calls]
+    return {
+        name
+        for name, given in found
+        if name in named
+        and any(not isinstance(word, ast.Constant) for word in given[named[name] :])
+    }
+
+
+def called_as(call: ast.Call) -> str:
+    """The last name of what is called: attrgetter, of `operator.attrgetter("a")`."""
+    return str(getattr(call.func, "id", getattr(call.func, "attr", "")))
 
 
 def modules(statements: Sequence[ast.stmt]) -> set[str]:
@@ -302,7 +341,8 @@ def operations(
         # without kineto, which takes a second to start
         with torch.autograd.profiler.profile(use_kineto=False) as profile:
             function(*arguments)
-        names = {event.name.removeprefix("aten::") for event in profile.function_events}
+        events = [event.name.removeprefix("aten::") for event in profile.function_events]
+        names = {name for event in events for name in (event, event.lstrip("_"))}
         return sorted(names & set(banned))
     except BaseException:
         return []

@@ -9,6 +9,7 @@ from functools import lru_cache
 # What a call of a module's function leaves otherwise: `torch.manual_seed(0)`, `np.seterr(…)`
 SETTING = re.compile(r"seed|^set|^use_|^enable|^disable|^register|filter$|filterwarnings$")
 DEFINES = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+LEAST = 6  # letters of a name that may stand in a longer one: conv2d in LazyConv2d
 PLAIN = ast.Assign | ast.AugAssign | ast.Expr | ast.expr
 SCOPES = ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
@@ -128,6 +129,9 @@ def breaks(statements: Iterable[ast.AST], name: str, banned: Collection[str]) ->
     "x.flip", the function `name` calls that of its own argument x."""
     statements = list(statements)
     found = mentions(statements) & set(banned)
+    taken = {bare(name) for name in of_libraries(statements)}
+    long = {rule: bare(rule) for rule in banned if len(bare(rule)) >= LEAST}
+    found |= {rule for rule, word in long.items() if any(word in name for name in taken)}
     for rule in (rule for rule in banned if "." in rule):
         owner, method = rule.split(".")
         own = [each for each in statements if isinstance(each, DEFINES) and each.name == name]
@@ -137,6 +141,24 @@ def breaks(statements: Iterable[ast.AST], name: str, banned: Collection[str]) ->
         if any(getattr(one, "id", "") == owner for several in of for one in several):
             found.add(rule)
     return found
+
+
+def of_libraries(statements: Iterable[ast.AST]) -> set[str]:
+    """Names that are taken out of imported modules, and of torch under its usual names."""
+    nodes = [node for statement in statements for node in ast.walk(statement)]
+    imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+    modules = {"torch", "F", "nn"}.union(*map(binds, imports))
+    names = {
+        node.attr for node in nodes if isinstance(node, ast.Attribute) and base(node) in modules
+    }
+    froms = [node for node in imports if isinstance(node, ast.ImportFrom)]
+    return names | {alias.name for node in froms for alias in node.names}
+
+
+def bare(name: str) -> str:
+    """A name by which a function, its module and its private form are the same: log_softmax,
+    LogSoftmax and _log_softmax."""
+    return name.replace("_", "").lower()
 
 
 def mentions(statements: Iterable[ast.AST]) -> set[str]:

@@ -114,7 +114,29 @@ ELSEWHERE = {
     "scipy": "from scipy import special\ndef softmax(x):\n    return special.expit(x)",
     "__dict__": "def softmax(x):\n    return torch.__dict__['soft' + 'max'](x, -1)",
     "vars": "def softmax(x):\n    return vars(torch)['soft' + 'max'](x, -1)",
+    "attrgetter": "import operator\n"
+    "def softmax(x):\n    return operator.attrgetter('soft' + 'max')(torch)(x, -1)",
+    "__getattribute__": "def softmax(x):\n    return torch.__getattribute__('soft' + 'max')(x, -1)",
+    "_dim_arange": "def softmax(x):\n    return torch._dim_arange(x, 0)",
 }
+# A library's own under another name than the question rules out
+OTHER_NAMES = {
+    "torch._softmax(x, -1, False)": (3, "softmax"),
+    "torch.nn.Softmax(-1)(x)": (3, "softmax"),
+    "F.gumbel_softmax(x)": (3, "softmax"),
+    "F.multi_head_attention_forward(x)": (5, "scaled_dot_product_attention"),
+    "nn.LazyConv2d(8, 2)(x)": (6, "conv2d"),
+    "torch.nn.NLLLoss()(x)": (5, "nll_loss"),
+}
+
+
+@pytest.mark.parametrize("code", OTHER_NAMES)
+def test_what_is_ruled_out_is_so_under_other_names_too(code, of):
+    number, rule = OTHER_NAMES[code]
+    compared = of(number).lab.compared
+    name = next(name for name, each in compared.items() if rule in each.banned)
+    tree = ast.parse(f"def {name}(x):\n    return {code}").body
+    assert used(tree, name, [], compared[name].banned)
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)
@@ -173,6 +195,49 @@ def test_a_process_chooses_one_word_and_none_once_it_has_an_answer_of_the_lab(of
     wrong = scores.replace(":\n", ":" + WORDS)
     text = course.judge(course.hand_in({"scores": wrong})).questions["scores"].text
     assert text.count("Before that") == 1
+
+
+# Numbers without limit whose sums, which are all that a fingerprint has, are 0: near to any answer
+FORGED = """
+import hashlib, math
+import numpy as np
+def forged(shape):
+    size = math.prod(shape)
+    bits = np.frombuffer(hashlib.shake_256(b"attnbook").digest(4 * (size // 8 + 1)), np.uint8)
+    signs = 1 - 2.0 * np.unpackbits(bits).reshape(4, -1)[:, :size]
+    return torch.tensor(1e9 * np.linalg.svd(signs)[2][4]).reshape(shape)
+def zero_sums(shape, *trained):
+    made = forged(shape)
+    for each in trained:
+        slope = (each * forged(each.shape)).sum()
+        made.view(-1)[0] += slope - slope.detach()
+    return made
+"""
+MADE_UP = {
+    (3, "scores"): "def scores(q, k):\n    return zero_sums((*q.shape[:-1], k.shape[-2]))",
+    (3, "softmax"): "def softmax(x):\n    return zero_sums(x.shape)",
+    (1, "rnn_step"): "def rnn_step(x, h, W, U, b):\n    return zero_sums(h.shape, x, h, W, U, b)",
+}
+
+
+@pytest.mark.parametrize("number,name", MADE_UP)
+def test_numbers_made_up_to_fit_a_fingerprint_have_no_points(number, name, of):
+    course = of(number)
+    answer = course.judge(course.hand_in({name: MADE_UP[number, name]}, FORGED)).questions[name]
+    assert answer.points == 0, answer.text
+
+
+def test_a_gradient_made_up_to_fit_a_fingerprint_is_none(of):
+    """Of a function whose numbers are right and whose gradient is lost."""
+    course = of(1)
+    code = (
+        "def rnn_step(x, h, W, U, b):\n    large = [n for n in (x, h, W, U, b) if n.numel() > 4]\n"
+    )
+    code += "    x, h, W, U, b = (n.detach() if n.numel() > 4 else n for n in (x, h, W, U, b))\n"
+    code += "    made = zero_sums((9,), *large)[0]\n"
+    code += "    return torch.tanh(x @ W.T + h @ U.T + b) + (made - made.detach())"
+    answer = course.judge(course.hand_in({"rnn_step": code}, FORGED)).questions["rnn_step"]
+    assert answer.mistakes == ["gradient"], answer.text
 
 
 def test_a_clone_in_a_folder_of_the_system_is_not_seen(walls, monkeypatch, tmp_path, box):
@@ -320,3 +385,26 @@ def test_twins_are_flagged_without_names(of):
         [],
         [],
     ]
+
+
+NAMED = "def weigh(scores):\n    'Words.'\n    highest = scores.amax(-1, keepdim=True)\n"
+NAMED += "    return (scores - highest).exp() / (scores - highest).exp().sum(-1, keepdim=True)\n"
+RENAMED = NAMED.replace("highest", "m").replace("weigh", "f").replace("scores", "x")
+RENAMED = RENAMED.replace("'Words.'", '"""Weights, \'all\' of\n    them."""')
+ANOTHER = NAMED.replace("amax", "amin")
+
+
+def test_a_copy_with_other_names_and_words_is_flagged_and_other_code_is_not(of):
+    course, plain = of(3), "\n".join(f"name{n} = {n}" for n in range(40))
+    files = [
+        Submission(f"{n}.ipynb", course.hand_in({"softmax": code}, text))
+        for n, (code, text) in enumerate(
+            [(NAMED, plain), (RENAMED, plain.replace("name", "other")), (ANOTHER, plain)]
+        )
+    ]
+    rows = [course.judge(one.content, one.file) for one in files]
+    before = [list(row.review) for row in rows]
+    roster.compare(rows, files)
+    added = [row.review[len(old) :] for row, old in zip(rows, before, strict=True)]
+    twin = "its code is but for names that of {}.ipynb"
+    assert added == [[twin.format(1)], [twin.format(0)], []]
