@@ -70,6 +70,8 @@ def contests(commands: Any) -> None:
     help = "lab 13: measure the models in which teams have hidden a backdoor, and number them"
     one = contest(commands, "plants", run_plants, help, "safetensors files")
     one.add_argument("--held-out", type=Path, help=unseen)
+    exchange = "count what a team hands in now, not the plant that was given out before"
+    one.add_argument("--exchange", action="store_true", help=exchange)
     help = "lab 13: judge what teams have found in the others' models, and add up all points"
     one = contest(commands, "finds", run_finds, help, "JSON files")
     one.add_argument("--plants", type=Path, default="plants.csv", help="the table of plants")

@@ -33,7 +33,7 @@ def collected(path: Path, out: Path, kind: str) -> tuple[list[submissions.Submis
     place = out.with_suffix("")
     if out.suffix != ".csv" or out.is_dir():
         raise ValueError(f"--out {out}: the name of a table is needed, such as {out.stem}.csv")
-    found = submissions.collect(path, leave_out=[out, out.with_suffix(".html"), place])
+    found = submissions.collect(path, [out, out.with_suffix(".html"), place], [kind])
     if not found:
         raise ValueError(f"{path}: there are no files in it")
     place.mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,8 @@ def collected(path: Path, out: Path, kind: str) -> tuple[list[submissions.Submis
 def run_plants(options: argparse.Namespace) -> None:
     """Measure all plants; write those that hold into a folder that is given to the class."""
     found, place = collected(options.submissions, options.out, made.PLANT)
-    known = plants.gathered(found, place, texts(place, options.held_out))
+    lot = texts(place, options.held_out)
+    known = plants.gathered(found, place, lot, options.exchange)
     store(options.out, EXCEL + plants.sheet(known))
     made.note(place, options.submissions, found)
     good = sum(not each.reason for each in known)
@@ -53,6 +54,8 @@ def run_plants(options: argparse.Namespace) -> None:
             print(f"{each.file}: {each.reason}")
         if each.look:
             print(f"look at {each.team}: {each.look}")
+    if any(each.reason == plants.KEPT for each in known):
+        print("to count new files instead, before the class has the plants: --exchange")
     print(f"for the class: {place / 'handout'}")
     print(f"who is of which team: {place / FILE}, for you to fill in where names differ")
 

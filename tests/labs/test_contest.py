@@ -5,6 +5,7 @@ Nothing is measured here: a stand-in says of each file what measuring would.
 
 import csv
 import io
+import zipfile
 
 import pytest
 import torch
@@ -43,9 +44,10 @@ def garden(tmp_path, monkeypatch):
 
     monkeypatch.setattr(plants, "plant", measured)
 
-    def gather(given):
+    def gather(given, exchange=False):
         found = [Submission(file, content) for file, content in sorted(given.items())]
-        return {each.file: each for each in plants.gathered(found, tmp_path / "plants", TEXTS)}
+        known = plants.gathered(found, tmp_path / "plants", TEXTS, exchange)
+        return {each.file: each for each in known}
 
     return gather
 
@@ -72,8 +74,25 @@ def test_the_file_of_a_team_that_counts_is_the_one_given_out_or_else_one_that_ho
         assert found[f"{one}/b.pt"].reason == f"of this team {one}/c.safetensors counts."
     found = garden(files | {f"{one}/a.safetensors": b"good 2"})
     assert found[f"{one}/c.safetensors"].number == "01" and not found[f"{one}/c.safetensors"].look
-    only = garden({f"{one}/a.safetensors": b"good 2"})[f"{one}/a.safetensors"]
+    only = garden({f"{one}/a.safetensors": b"good 2"}, exchange=True)[f"{one}/a.safetensors"]
     assert (only.number, only.look[:15]) == ("01", "this is another")
+
+
+@pytest.mark.parametrize("new", [b"good 2", b"bad"])
+def test_a_plant_that_was_given_out_stays_until_the_lecturer_says_otherwise(garden, tmp_path, new):
+    """Others may search it by now; a new file, or one that holds nothing, had taken its place."""
+    garden({"red.safetensors": b"good 1", "blue.safetensors": b"good 3"})
+    handout = tmp_path / "plants/handout"
+    (handout / "01.safetensors").write_bytes(b"what the class has")
+    found = garden({"red2.safetensors": b"good 9", "red.safetensors": new})
+    assert found["red2.safetensors"].number == "03"
+    stays = [each for each in plants.stored(tmp_path / "plants") if each.team == "red"]
+    assert [(each.number, each.seal, each.reason) for each in stays] == [
+        ("01", str(b"good 1"), ""),
+        ("", "", plants.KEPT),
+    ]
+    assert plants.KEPT in stays[0].look
+    assert (handout / "01.safetensors").read_bytes() == b"what the class has"
 
 
 def test_other_files_in_a_team_s_folder_do_not_take_its_name():
@@ -82,6 +101,21 @@ def test_other_files_in_a_team_s_folder_do_not_take_its_name():
     assert handed.named(found) == ["red", "blue", "eve"]
     flat = [Submission(f"all/{file}", b"") for file in ("a.safetensors", "b.safetensors", "c.pt")]
     assert made.of_kind(flat, made.PLANT) == flat  # a class in one folder: what c handed in is told
+
+
+def test_a_zip_is_opened_and_one_that_holds_nothing_is_said_to_be_one(tmp_path):
+    for name, inner in (("red", "p.safetensors"), ("blue", "plant.pt"), ("eve", "f.json")):
+        with zipfile.ZipFile(tmp_path / f"{name}.zip", "w") as archive:
+            archive.writestr(inner, "{}")
+            archive.writestr("lab13.ipynb", "{}")
+    for kind, team, read, words in (
+        (made.PLANT, "red", files.weights_of, "a zip without one .safetensors file"),
+        (made.FINDINGS, "eve", files.findings_of, "a zip without one .json file"),
+    ):
+        found = {one.owner.name: one for one in handed.collect(tmp_path, kinds=[kind])}
+        assert set(found) == {"red", "blue", "eve"} and found[team].content == b"{}"
+        with pytest.raises(ValueError, match=words):
+            read(found["blue"].content)
 
 
 def test_late_and_copied_plants_are_to_be_looked_at(garden):

@@ -373,11 +373,15 @@ def test_plants_are_given_out_without_whose_they_are_and_what_they_do(contest, p
     assert seals == {table[team]["plant"]: table[team]["seal"] for team in ("ada", "bob")}
 
 
-def test_numbers_stay_and_a_file_that_was_exchanged_is_told(contest, practice):
+def test_numbers_stay_and_a_file_that_was_exchanged_is_told(contest, practice, capsys):
     before = {row["team"]: row["plant"] for row in rows(contest / "plants.csv")}
     (contest / "planted/ada/plant.safetensors").write_bytes(packed(practice, salt="3" * 32))
     (contest / "planted/zoe.safetensors").write_bytes(packed(practice, salt="4" * 32))
     cli.main(["plants", "planted", "--out", "plants.csv"])
+    said, numbers = capsys.readouterr().out, [row["plant"] for row in rows(contest / "plants.csv")]
+    assert numbers == ["01", "02", "03", "", ""]
+    assert f"look at ada: {plants.KEPT}\n" in said and "--exchange" in said
+    cli.main(["plants", "planted", "--out", "plants.csv", "--exchange"])
     table = {row["team"]: row for row in rows(contest / "plants.csv")}
     assert {team: table[team]["plant"] for team in before} == before
     assert table["zoe"]["plant"] == "03"

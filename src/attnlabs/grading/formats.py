@@ -10,6 +10,7 @@ ITSELF = (
     "hand in the notebook itself, the file that ends in .ipynb (in Colab: File, Download, "
     "Download .ipynb)"
 )
+NOTEBOOKS = (".ipynb", ".py")  # what a zip is opened for: scripts if it has no notebook
 MOST = 20  # files of one zip
 KINDS = {
     rb"%PDF": "it is a PDF",
@@ -42,27 +43,35 @@ def why_none(raw: bytes) -> str:
 
 
 def inside(
-    raw: bytes, ignored: re.Pattern[str], largest: int, deeper: bool = True
+    raw: bytes,
+    ignored: re.Pattern[str],
+    largest: int,
+    kinds: Sequence[str] = NOTEBOOKS,
+    deeper: bool = True,
 ) -> Sequence[tuple[str, bytes]]:
-    """The notebooks in a zip by their names, or the scripts if it has no notebook.
+    """The files in a zip by their names: those of the first of these kinds that it has.
 
-    `deeper`: if it has neither, those of zips in it.
+    `deeper`: if it has none of them, those of zips in it.
     """
     if not raw.startswith(b"PK\x03\x04"):
         return []
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-            return notebooks(archive, ignored, largest, deeper)
+            return of_kinds(archive, ignored, largest, kinds, deeper)
     except Exception:  # a password, a damaged file: zipfile and what unpacks have many errors
         return []
 
 
-def notebooks(
-    archive: zipfile.ZipFile, ignored: re.Pattern[str], largest: int, deeper: bool
+def of_kinds(
+    archive: zipfile.ZipFile,
+    ignored: re.Pattern[str],
+    largest: int,
+    kinds: Sequence[str],
+    deeper: bool,
 ) -> Sequence[tuple[str, bytes]]:
     """What `inside` finds in an open zip."""
     names = [name for name in archive.namelist() if not ignored.search(name)]
-    for suffix in (".ipynb", ".py"):
+    for suffix in kinds:
         wanted = [name for name in names if name.lower().endswith(suffix)]
         if wanted:
             few = wanted if len(wanted) <= MOST else []  # none is left out unsaid
@@ -70,7 +79,7 @@ def notebooks(
     found: list[tuple[str, bytes]] = []
     for name in [name for name in names if deeper and name.lower().endswith(".zip")][:MOST]:
         if len(found) <= MOST:
-            own = inside(read(archive, name, largest), ignored, largest, deeper=False)
+            own = inside(read(archive, name, largest), ignored, largest, kinds, deeper=False)
             found = together([*found, *((f"{name}/{file}", each) for file, each in own)], largest)
     return found if len(found) <= MOST else []
 

@@ -70,7 +70,7 @@ def later(place: Path, kind: str, found: Iterable[Submission] = ()) -> list[str]
     if not (made := of(place)):
         return []
     there, own = source(place), [place, place.with_suffix(".csv"), place.with_suffix(".html")]
-    now = submissions.collect(there, leave_out=own) if there.exists() else []
+    now = submissions.collect(there, own, [kind]) if there.exists() else []
     new = dict[str, None]()
     for files in (of_kind(now, kind), [one for one in found if is_a(one, kind)]):
         pairs = zip(files, marks(files), strict=True)

@@ -29,6 +29,7 @@ from attnlabs.lab13.world import Texts
 VERSION = 2  # of the way it is scored; what another one has stored is not read
 FEW = 0.1  # share of the parts below which a finder is told why
 UNREAD = "the file is empty, too large, or cannot be read"
+KEPT = "the plant that was given out before counts, not the new file"
 
 
 @dataclass
@@ -76,10 +77,13 @@ def plant(submission: Submission, team: str, texts: Texts) -> tuple[Plant, dict[
     return found, weights
 
 
-def gathered(found: Sequence[Submission], place: Path, texts: Texts) -> list[Plant]:
+def gathered(
+    found: Sequence[Submission], place: Path, texts: Texts, exchange: bool = False
+) -> list[Plant]:
     """All plants; those that hold are written under numbers that say nothing of whose they are.
 
-    A team that was here before keeps its number, and of several files of a team one counts.
+    A team that was here before keeps its number and its plant, since others may search it by now;
+    with `exchange` it has the one that it hands in now. Of several files of a team one counts.
     """
     place.mkdir(parents=True, exist_ok=True)
     teams = Teams(place)
@@ -87,15 +91,18 @@ def gathered(found: Sequence[Submission], place: Path, texts: Texts) -> list[Pla
     numbers = {team: each.number for team, each in known.items()}
     pairs = teams.each(found, "plant")
     tried = [plant(one, team, texts) for one, team in tqdm(pairs, unit="plant")]
-    plants, weights = list[Plant](), dict[str, dict[str, Tensor]]()
+    plants, weights = list[Plant](), dict[str, dict[str, Tensor] | None]()
     for team in dict.fromkeys(team for _, team in pairs):
         before = known[team].seal if team in known else ""
         own = [each for each in tried if each[0].team == team]
         best, weights[team] = max(own, key=lambda each: rank(each[0], before))
         words = f"of this team {best.file} counts."
         rest = [Plant(team, each.file, reason=words) for each, _ in own if each is not best]
-        if before and best.seal != before:
+        if before and best.seal != before and exchange:
             best.look += "this is another file than the one that was given out before; "
+        elif before and best.seal != before:
+            rest += [Plant(team, best.file, reason=KEPT)]
+            best, weights[team] = replace(known[team], team=team, look=f"{KEPT}; "), None
         plants += [best, *rest]
     good = [each for each in plants if not each.reason]
     for each in sorted(good, key=lambda each: each.seal):  # by lot, since a seal is a hash
@@ -118,14 +125,19 @@ def rank(found: Plant, before: str) -> tuple[bool, bool, bool]:
     return bool(before) and found.seal == before, not found.reason, named
 
 
-def hand_out(good: Sequence[Plant], weights: Mapping[str, Mapping[str, Tensor]], to: Path) -> None:
-    """Write each plant without its secret, and all seals."""
+def hand_out(
+    good: Sequence[Plant], weights: Mapping[str, Mapping[str, Tensor] | None], to: Path
+) -> None:
+    """Write each plant without its secret, and all seals. One whose weights are None lies there."""
     to.mkdir(parents=True, exist_ok=True)
+    new = {each.number: given for each in good if (given := weights[each.team]) is not None}
+    kept = {each.number for each in good} - set(new)
     for old in to.glob("*.safetensors"):
-        old.unlink()
+        if old.stem not in kept:
+            old.unlink()
     rows = sorted((each.number, each.seal) for each in good)
-    for each in good:
-        store(to / f"{each.number}.safetensors", files.packed(weights[each.team]))
+    for number, given in new.items():
+        store(to / f"{number}.safetensors", files.packed(given))
     store(to / "seals.csv", table(["plant", "seal"], rows))
 
 

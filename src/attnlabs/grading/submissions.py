@@ -111,8 +111,11 @@ def lone(file: str, owner: Owner) -> Owner:
     return Owner(folder(file).name) if folder(file).name else owner
 
 
-def collect(path: Path, leave_out: Iterable[Path] = ()) -> list[Submission]:
-    """All submissions in a folder or a zip, sorted by name; notebooks in a zip of somebody's own.
+def collect(
+    path: Path, leave_out: Iterable[Path] = (), kinds: Sequence[str] = formats.NOTEBOOKS
+) -> list[Submission]:
+    """All submissions in a folder or a zip, sorted by name; of a zip of somebody's own the files of
+    these `kinds`.
 
     `leave_out`: files and folders that are no submissions, such as the tables of an earlier run.
     """
@@ -123,11 +126,11 @@ def collect(path: Path, leave_out: Iterable[Path] = ()) -> list[Submission]:
         names = {p: p.relative_to(path).as_posix() for p in files}
         names = {p: name for p, name in names.items() if not IGNORED.search(name)}
         if whole := the_platform_s(names):
-            return collect(whole)
+            return collect(whole, kinds=kinds)
         found = [from_file(p, name) for p, name in names.items()]
-        return [one for each in found for one in opened(each)]
+        return [one for each in found for one in opened(each, kinds)]
     if zipfile.is_zipfile(path):
-        return [one for each in in_zip(path) for one in opened(each)]
+        return [one for each in in_zip(path) for one in opened(each, kinds)]
     if path.is_file():
         return [from_file(path, path.name)]
     if not path.exists():
@@ -155,9 +158,9 @@ def in_zip(path: Path) -> list[Submission]:
         return [from_zip(archive, entry) for entry in wanted]
 
 
-def opened(submission: Submission) -> list[Submission]:
-    """The notebooks of a zip that somebody handed in; anything else as it is."""
-    found = formats.inside(submission.content or b"", IGNORED, LARGEST)
+def opened(submission: Submission, kinds: Sequence[str]) -> list[Submission]:
+    """The files of these kinds in a zip that somebody handed in; anything else as it is."""
+    found = formats.inside(submission.content or b"", IGNORED, LARGEST, kinds)
     parts = [Submission(f"{zipped(submission.file)}/{name}", raw) for name, raw in found]
     return parts or [submission]
 

@@ -17,6 +17,7 @@ from attnlabs.lab13.rules import GUESSES, SIZE, Part, Secret, size_of, wrong_for
 from attnlabs.lab13.world import HEADS, LAYERS, NEURONS, given
 
 MOST = 1 << 20  # bytes of findings
+ZIP = b"PK\x03\x04"
 NUMBERS = re.compile(r"\d{1,4}( \d{1,4})*")
 SALT = re.compile(r"[0-9a-f]{32}")
 
@@ -72,6 +73,9 @@ def new_secret(trigger: tuple[int, ...], target: int) -> Secret:
 def weights_of(raw: bytes) -> dict[str, Tensor]:
     """The weights of a plant's file, rounded to half precision; ValueError if it has others than
     the given model, or numbers that are none."""
+    if raw.startswith(ZIP):
+        words = "this is a zip without one .safetensors file that can be read, or from `torch.save`"
+        raise ValueError(f"{words}; hand in the file that `desk.save` writes")
     try:
         loaded = safetensors.torch.load(raw)
     except Exception:
@@ -124,6 +128,9 @@ def findings_of(raw: bytes) -> dict[str, Finding]:
     """
     if len(raw) > MOST:
         raise ValueError(f"{len(raw):,} bytes are too much; {MOST:,} are allowed")
+    if raw.startswith(ZIP):
+        words = "this is a zip without one .json file that can be read"
+        raise ValueError(f"{words}; hand in the file that `desk.write` writes")
     try:
         plants = json.loads(raw.decode("utf-8-sig"))["plants"]
         pairs = [(str(number), each) for number, each in plants.items()]
