@@ -1,13 +1,15 @@
 """The page for lecturers: its examples do what it says."""
 
+import builtins
 import json
+import math
 import re
 
 import nbformat
 import pytest
 import torch
 
-from attnlabs import cli, question, release, source
+from attnlabs import cli, errors, question, release, source
 from attnlabs.grading import grade, submissions
 
 NORMAL = "import torch\nfrom attnlabs.question import Case, Option, Question\nQUESTIONS = {}\n"
@@ -96,6 +98,15 @@ def test_how_well_others_submissions_are_graded_is_what_came_out(guide, root):
     beside = [one for one in stored["arguable"] if re.search(kinds, one["key"])]
     said = f"of {every['arguable']} arguable answers, which are not counted, {len(beside)} changed"
     assert said in guide
+
+
+def test_what_an_answer_can_say_with_the_errors_it_chooses_is_what_the_guide_says(guide, root):
+    """Kinds, hints and the functions that one may come from; one before a case and one in it."""
+    errors_of = [each for each in vars(builtins).values() if isinstance(each, type)]
+    kinds = sum(issubclass(each, BaseException) for each in errors_of) + 1
+    places = len(source.find(3, root / "labs").compared) + 2
+    bits = 2 * math.log2(kinds * (len(errors.HINTS) + 1) * places)
+    assert f"up to {bits:.0f} bits of the hidden numbers for each question" in guide
 
 
 def test_every_command_of_the_page_is_one(guide, root, capsys):

@@ -269,6 +269,16 @@ def test_gradescope_gets_what_its_documentation_asks_for(lab, submitted, tmp_pat
     assert first["status"] == "passed" and len(found["tests"]) == 6
 
 
+@pytest.mark.parametrize("number,same", [(3, False), (12, True)])
+def test_on_gradescope_each_file_meets_numbers_of_its_own(number, same, of):
+    """What the feedback on one says of them is of no use to the next. Lab 12's lot stays: who hands
+    in again would draw another."""
+    lab = of(number).lab
+    one, again, other = (gradescope.seed(lab, 7, raw) for raw in (b"one", b"one", b"other"))
+    assert one == again and (one == other) is same
+    assert gradescope.seed(lab, 8, b"one") != one  # only who has the zip's seed can foresee it
+
+
 def test_on_gradescope_python_may_be_older_and_students_are_kept_out(lab, tmp_path):
     path = gradescope.write(lab, tmp_path / "autograder.zip", "--index-url x")
     with zipfile.ZipFile(path) as archive:
