@@ -37,7 +37,7 @@ class GapEmbed(Embed):
     ) -> Float[Tensor, "B T C"]:
         """As `Embed`."""
         x, gaps = super().forward(tokens, start, token_types), tokens == self.gap
-        share = gaps.sum(1) / (tokens != self.pad).sum(1)
+        share = gaps.sum(1).float() / (tokens != self.pad).sum(1)
         factor = (1 - TRAINED) / (1 - share)
         return x.masked_fill(gaps[..., None], 0.0) * factor[:, None, None].to(x.dtype)
 
