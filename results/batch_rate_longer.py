@@ -9,15 +9,16 @@ Budget. 8,192 windows of 32 characters: 8,192, 512 or 128 steps of batch 1, 16 o
 Grid. The rate, in steps of 2: four values at batch 1, three at 16 and 64, around the best of
 `batch_rate.py`; it grows where its end is best. Chosen on the first half of the held-out text, the
 mean of seeds 100 and 101.
-Reporting seeds 0 to 4, on the other half. Batch 1 also with the rate of
-batch 16, and with β₂ 0.95 at its own rate; batch 64 also with twice the rate of batch 16.
-Baselines. The rate of batch 16 everywhere; β₂ 0.95 at batch 1.
+Reporting seeds 0 to 3, on the other half. Batch 1 also with the rate of batch 16; batch 64 also
+with that rate, and with twice it.
+Baseline. The rate of batch 16 everywhere.
 What turns. The root rule, if the best rate of batch 16 is not four times that of batch 1. That the
 rate grows no further, if at batch 64 the paired difference, rate of batch 16 minus twice it, has a
-95 % interval above 0. That batch 16 is behind, that its rate costs something at batch 1, and that
-it costs more there than β₂ 0.95, if the interval of the paired difference contains 0 or lies below.
-That batch 16 is behind by about as much as its rate costs, if the interval of the difference of
-these two does not contain 0.
+95 % interval above 0. That batch 16 is behind, and that its rate costs something at batch 1, if the
+interval of the paired difference contains 0 or lies below it. That batch 16 is behind by about as
+much as its rate costs, if the interval of the difference of these two does not contain 0.
+(Made smaller once for lack of a processor, before the first reporting run: a fifth seed and β₂ 0.95
+at batch 1 were dropped. The rates of batch 64 had been chosen by then.)
 """
 
 from collections.abc import Sequence
@@ -42,8 +43,8 @@ STUDY = Study(
     budget="8,192 windows of 32 characters",
     grid={str(B): rates for B, rates in RATES.items()},
     choosing_seeds=(100, 101),
-    reporting_seeds=range(5),
-    baselines=("the rate of batch 16 everywhere", "β₂ 0.95 at batch 1"),
+    reporting_seeds=range(4),
+    baselines=("the rate of batch 16 everywhere",),
     no_gain="the interval of batch 16 minus batch 1, each at its best rate, contains 0",
 )
 
@@ -91,15 +92,18 @@ def main() -> None:
         1: {
             "batch 1": (KEPT, best),
             "batch 1, rate of 16": (KEPT, middle),
-            "batch 1, β₂ 0.95": ("0.95", best),
         },
     }
     reached: dict[str, list[float]] = {}
     for B, ways in asked.items():
         reached |= zip(ways, losses(B, list(ways.values()), reported), strict=True)
-    pairs = [("batch 64", "batch 16"), ("batch 64, rate of 16", "batch 64, twice the rate of 16")]
-    pairs += [(name, "batch 1") for name in ("batch 16", "batch 1, rate of 16", "batch 1, β₂ 0.95")]
-    pairs += [("batch 1, rate of 16", other) for other in ("batch 1, β₂ 0.95", "batch 16")]
+    pairs = (
+        ("batch 64", "batch 16"),
+        ("batch 64, rate of 16", "batch 64, twice the rate of 16"),
+        ("batch 16", "batch 1"),
+        ("batch 1, rate of 16", "batch 1"),
+        ("batch 1, rate of 16", "batch 16"),
+    )
     compared = {
         f"{one} minus {other}": difference(reached[one], reached[other], paired=True).as_dict()
         for one, other in pairs
