@@ -62,6 +62,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const day = document.documentElement.dataset;
   addEventListener("beforeprint", () => {
     [day.printed, day.theme] = [day.theme, "light"];
+    all(".bd-article pre").forEach((pre) => pre.classList.toggle("short", pre.offsetHeight < 320));
     all("details.compare, details.deeper").forEach((fold) => {
       if (!fold.open) { fold.open = true; fold.dataset.printed = ""; }
     });
@@ -83,13 +84,15 @@ document.addEventListener("DOMContentLoaded", () => {
   }));
 
   // MathJax makes letters as high as those of the text. A formula that is too wide is set smaller, down to six tenths of the text; one that is wider still scrolls and can be reached by keyboard.
-  const LEAST = 0.62, PAPER = 660;
+  // On paper it is as large as the formulas of a sentence, where its line has room for that.
+  const LEAST = 0.62, PAPER = 560;
   const reach = (within) => all("mjx-container[display]", within).forEach((node) => {
     node.dataset.own ??= node.style.fontSize;
     node.style.removeProperty("font-size");
     const text = parseFloat(getComputedStyle(node).fontSize);
-    const natural = Math.max(node.scrollWidth, ...all("mjx-math, mjx-mtable", node).map((part) => part.getBoundingClientRect().width));
-    if (node.clientWidth) node.style.setProperty("--paper", Math.min(1, PAPER / natural).toFixed(3));
+    const own = parseFloat(node.dataset.own) / 100 || 1, over = node.scrollWidth > node.clientWidth + 1;
+    const natural = Math.max(over ? node.scrollWidth : 0, ...all("mjx-math, mjx-mtable", node).map((part) => part.getBoundingClientRect().width));
+    if (node.clientWidth) node.style.setProperty("--paper", Math.min(own, PAPER / natural).toFixed(3));
     node.style.fontSize = node.dataset.own;
     if (!node.clientWidth) return;
     const full = parseFloat(getComputedStyle(node).fontSize), wide = node.scrollWidth;
