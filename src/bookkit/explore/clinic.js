@@ -1,7 +1,9 @@
 // Nine training runs without their names: look at the instruments and say the fault.
 const SIGNS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const LETTERS = "ABCDEFGHI";
-const [WIDTH, HEIGHT] = [150, 70];
+const WIDTH = 150;
+// The three losses are what one looks at first.
+const heightOf = (n) => (n < 3 ? 96 : 48);
 
 class Clinic extends Explorable {
   static limits = { patient: [0, 8] };
@@ -29,17 +31,17 @@ class Clinic extends Explorable {
       const parts = { numbers: html("span", { class: "ends" }), box: html("div", {}) };
       parts.healthy = svg("path", { class: "pale" });
       parts.own = svg("path", { class: "own" });
-      const y = HEIGHT * (1 - marks[n]);
-      const mark = svg("path", { d: `M0 ${marks[n] ? y : HEIGHT}H${WIDTH}`, class: "hair" });
+      const y = heightOf(n) * (1 - marks[n]);
+      const mark = svg("path", { d: `M0 ${y}H${WIDTH}`, class: "hair" });
       if (marks[n]) set(mark, { "stroke-dasharray": "3 3" });
-      parts.plot = svg("svg", { viewBox: `-2 -2 ${WIDTH + 4} ${HEIGHT + 4}`, role: "img" });
+      parts.plot = svg("svg", { viewBox: `-2 -2 ${WIDTH + 4} ${heightOf(n) + 4}`, role: "img" });
       parts.plot.append(mark, parts.healthy, parts.own);
       parts.box.append(html("b", { text: name }), parts.numbers, parts.plot);
       return parts;
     });
     const boxes = this.panels.map(({ box }) => box);
-    const told = "Grey: healthy. Dashed: ln 94, 1, 1/1000.";
-    boxes.push(html("p", { class: "hint", text: told }));
+    const ours = html("b", { class: "tint gradient", text: "This patient" });
+    boxes.unshift(html("p", { class: "hint" }, ours, ", beside the healthy run; dashed ln 94, 1, 1/1000"));
     const room = html("div", { class: "room" }, html("div", { class: "board" }, ...boxes));
     this.picture.append(room);
     const beds = [...LETTERS].map((letter, n) => [n, letter]);
@@ -52,8 +54,8 @@ class Clinic extends Explorable {
     room.append(set(this.choice("guess", "your diagnosis", said), { class: "answers" }));
   }
 
-  path(line) {
-    const at = (y, i) => [(WIDTH * i) / (line.length - 1), HEIGHT * (1 - y)];
+  path(line, height) {
+    const at = (y, i) => [(WIDTH * i) / (line.length - 1), height * (1 - y)];
     return `M${line.map((y, i) => at(y, i).map((x) => x.toFixed(1)).join(" ")).join("L")}`;
   }
 
@@ -72,8 +74,8 @@ class Clinic extends Explorable {
       set(box, { class: n === look && verdict !== "open" ? "panel look" : "panel" });
       set(numbers, { text: words });
       set(plot, { "aria-label": `${names[n]}: ${words}` });
-      set(own, { d: hidden ? "" : this.path(lines[n]) });
-      set(pale, { d: hidden ? "" : this.path(healthy[n]) });
+      set(own, { d: hidden ? "" : this.path(lines[n], heightOf(n)) });
+      set(pale, { d: hidden ? "" : this.path(healthy[n], heightOf(n)) });
     });
   }
 
@@ -105,7 +107,7 @@ class Clinic extends Explorable {
     .panel b { display: block; font-weight: 650 }
     .ends { color: var(--d-muted); font-size: 13px }
     .ends { white-space: nowrap }
-    .panel svg { margin-top: auto; padding-top: 8px }
+    .panel svg { margin-top: auto; padding-top: 4px }
     .own, .pale { fill: none; stroke: var(--d-gradient); stroke-width: 2.4 }
     .pale { stroke: var(--d-muted); stroke-width: 1.4 }
     .hair { fill: none; stroke: var(--d-line) }
