@@ -154,7 +154,7 @@ def test_a_map_beside_another_leaves_the_bar_to_it():
 def test_numbers_are_written_only_when_asked_for():
     assert not figures.heatmap([[0.25, 0.75]], "a", "bc").texts
     texts = figures.heatmap([[0.25, 0.75]], "a", "bc", annotate=True).texts
-    assert [text.get_text() for text in texts] == ["0.25", "0.75"]
+    assert [text.get_text() for text in texts] == [".25", ".75"]
 
 
 def test_long_words_stand_upright_and_characters_stay():

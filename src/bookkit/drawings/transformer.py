@@ -1,5 +1,7 @@
 """The transformer of 2017, whole: two stacks on streams of tokens, and what is inside each part."""
 
+from statistics import fmean
+
 import torch
 from torch import nn
 
@@ -11,6 +13,7 @@ from bookkit.drawings.inside import attention_inside, network_inside, norm_insid
 from bookkit.drawings.parts import bars, mask_icon, waves
 from bookkit.drawings.pen import Length, Pen, Point
 from bookkit.drawings.tower import ABOUT, Tower, attention, frame, network, streams
+from bookkit.results.stored_run import stored_run
 
 SOURCE = ["my", "red", "car"]
 TARGET = ["<s>", "ma", "voiture", "rouge"]
@@ -122,6 +125,33 @@ def notes(pen: Pen, x: Length, y: Length) -> None:
                 pen.text(x, y + 42 + 18 * line, words.replace("63.1", f"{total:.1f}"), "s l")
 
 
+def without() -> dict[str, tuple[str, str]]:
+    """What is left when a part is taken away; numbers are those of the chapter's own runs."""
+    steps = stored_run("block_parts")["depths"]["12"]["norm, small start"]["steps"]
+    runs = stored_run("blocks")["adding"]  # losses at three moments, seed by seed
+    whole, less = (fmean(run[0] for run in runs[x]) for x in ("network", "two more attentions"))
+    return {
+        "network": ("adding two digits:", f"loss {less:.2f}, not {whole:.2f}"),
+        "sum": (
+            f"{len(steps) - steps.count(None)} of {len(steps)} deep stacks",
+            "learn to reverse",
+        ),
+        "cross-attention": ("the other sentence", "is not heard"),
+        "self-attention": ("no word hears", "another"),
+        "wave": ("the order of words", "is lost"),
+    }
+
+
+# How far above the first block what breaks is said.
+ABOVE = (320, 256, 190, 62, -22)
+
+
+def missing(pen: Pen, x: Length, y: Length, name: str) -> None:
+    """What breaks without a part."""
+    for line, words in enumerate((f"No {name}", *without()[name])):
+        pen.text(x, y + 17 * line, words, "s l" if line else "s b l")
+
+
 def transformer_2017() -> Drawing:
     """The encoder–decoder of Vaswani et al. 2017, figure 1, built up in five presses.
 
@@ -132,7 +162,8 @@ def transformer_2017() -> Drawing:
         (name, f"{parts} s-{n}") for n, (parts, (name, *_)) in enumerate(STAGES.items(), 1)
     )
     title = "The transformer of 2017: encoder and decoder"
-    return Drawing(wide(), tall(), title, TELEPHONE, stages)
+    lost = "; ".join(f"without {name}, {' '.join(words)}" for name, words in without().items())
+    return Drawing(wide(), tall(), title, f"{TELEPHONE} What breaks: {lost}.", stages)
 
 
 def wide() -> Pen:
@@ -146,19 +177,23 @@ def wide() -> Pen:
     notes(pen, 566, 0)
     pen.text(566, 20, "Press the steps, or", "muted f s l hint")
     pen.text(566, 38, "point at a part.", "muted f s l hint")
-    legend(pen, 566, 514)
+    with pen.group("rest"):
+        legend(pen, 0, 8)
+        for name, above in zip(without(), ABOVE, strict=True):
+            missing(pen, 566, d.first - above, name)
     return pen
 
 
 def tall() -> Pen:
-    pen = Pen(360, 700)
-    e = Tower(pen, "e", [46, 80, 114], 15, 20, 134, 12.5, True, 562)
-    d = Tower(pen, "d", [187, 232, 277, 322], 15, 160, 340, 353, True, 562)
+    pen = Pen(360, 660)
+    e = Tower(pen, "e", [46, 80, 114], 15, 20, 134, 12.5, True, 522)
+    d = Tower(pen, "d", [187, 232, 277, 322], 15, 160, 340, 353, True, 522)
     model(pen, e, d)
-    notes(pen, 0, 16)
-    pen.text(0, 36, "Press the steps, or", "muted f s l hint")
-    pen.text(0, 54, "touch a part.", "muted f s l hint")
-    legend(pen, 0, 172)
+    notes(pen, 0, -8)
+    with pen.group("rest"):
+        missing(pen, 0, 12, "sum")
+        missing(pen, 0, 72, "wave")
+    legend(pen, 0, 150)
     for tower, words in ((e, "encoder × 6"), (d, "decoder × 6")):
         pen.text((tower.left + tower.right) / 2, tower.first + 130, words, "b")
     return pen

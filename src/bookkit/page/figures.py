@@ -19,6 +19,7 @@ from matplotlib.rcsetup import cycler
 from PIL import Image, ImageChops, ImageStat
 
 from bookkit.drawings.palette import LIGHT
+from bookkit.drawings.pen import printed
 from bookkit.page import plots
 
 FINER = 2  # dots for each pixel of the page
@@ -165,7 +166,9 @@ def heatmap(
         raise ValueError(f"weights are {size}, tokens {len(rows)} rows × {len(columns)} columns")
     ax, points = room(ax, *weights.shape)
     look: dict[str, Any] = {"square": True, "linewidths": 0.5 if points > 8 else 0}
-    look |= {"annot": annotate, "fmt": ".2f", "annot_kws": {"fontsize": 8}}
+    if annotate:  # .48: as numbers stand in the cells of drawings, eleven pixels on a phone
+        words = [[printed(x) for x in row] for row in weights.tolist()]
+        look |= {"annot": words, "fmt": "", "annot_kws": {"fontsize": 9}}
     look |= {"cbar_kws": {"label": label or "", "shrink": 0.8, "pad": 0.03}}
     longest = max(len(str(token)) for token in columns)
     long = longest > 2
