@@ -214,8 +214,9 @@ def scored(r: Reader) -> str:
 
 def more(r: Reader) -> Cell:
     source = r.source("self_attn")
-    gated = (
-        r.blocks(r"self_attn\.g_b_proj\.weight") or "attn_output * torch.sigmoid(gate)" in source
+    gated = r.blocks(r"attn\.g(_b)?_proj\.weight") or "attn_output * torch.sigmoid(gate)" in source
+    scaled = bool(r.setting("attn_temperature_tuning")) or bool(
+        (r.setting("rope_parameters") or {}).get("llama_4_scaling_beta")
     )
     found = {
         "sink logit": bool(r.blocks("sinks")),
@@ -223,7 +224,7 @@ def more(r: Reader) -> Cell:
         "convolution of 4": bool(r.blocks(r"conv1d\.weight")),
         f"{r.setting('hc_mult')} streams (hyper-connections)": bool(r.blocks(r"attn_hc\.fn")),
         "biases on queries and keys": bool(r.blocks(r"self_attn\.q_proj\.bias")),
-        "scores scaled with the position": bool(r.setting("attn_temperature_tuning")),
+        "scores scaled with the position": scaled,
         "tied embedding": bool(r.setting("tie_word_embeddings")),
     }
     return Cell(", ".join(name for name, there in found.items() if there) or "–", WEIGHTS)

@@ -25,8 +25,8 @@ PARTS: dict[str, Callable[[Cells], bool]] = {
     "experts": lambda c: c["Experts"]["says"] != "dense",
     "balanced by a bias": lambda c: "bias" in c["Experts"]["says"],
     "layers without positions": lambda c: "none" in c["Positions"]["says"],
-    "part of the channels turns": lambda c: "%" in c["Positions"]["says"],
-    "a norm after the part": lambda c: "after" in c["Norms"]["says"],
+    "part of the channels rotated": lambda c: "%" in c["Positions"]["says"],
+    "a norm after the sublayer": lambda c: "after" in c["Norms"]["says"],
     "sink or gate": lambda c: re.search("sink|gate", c["Further"]["says"]) is not None,
 }
 

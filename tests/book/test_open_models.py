@@ -80,6 +80,18 @@ def test_where_a_release_differs_from_its_code_s_defaults_the_release_counts(
     assert model["cells"][column]["says"] == says and model["released"]
 
 
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("Ministral 3 8B", "scores scaled with the position"),  # a setting of its rotation
+        ("OLMo Hybrid 7B", "gate on the output"),  # of its delta layers
+    ],
+)
+def test_a_part_is_found_where_a_model_has_another_name_for_it(stored, name, says):
+    model = next(model for model in stored["models"] if model["name"] == name)
+    assert says in model["cells"]["Further"]["says"]
+
+
 def test_what_the_book_says_of_all_twenty_is_counted_in_the_table(root, stored):
     """General sentences about published models: each page's words, and what they claim."""
     cells = {

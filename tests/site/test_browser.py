@@ -354,7 +354,7 @@ def test_the_table_of_open_models_is_chosen_from_and_sorted(chromium, places):
     with visit(chromium, f"{places['http']}/book/open-models.html") as page:
         rows = page.locator(".open-models tbody tr:visible")
         everyone = rows.count()
-        box = page.get_by_label("norm after the part")
+        box = page.get_by_label("norm after the sublayer")
         counted = int(box.locator("xpath=..").locator("span").inner_text())
         box.check()
         assert 0 < rows.count() == counted < everyone
