@@ -54,7 +54,7 @@ def test_the_order_on_the_page_is_that_of_the_runs(root, run):
     one, four = (run["order"][heads]["0.5"]["steps"] for heads in ("one head", "four heads"))
     later = [b - f for b, f in zip(one["before"], one["follows"], strict=True)]
     others = [b - f for b, f in zip(four["before"], four["follows"], strict=True)]
-    assert "With each of the five seeds the head of layer 1 is half-way first" in page
+    assert "With each seed the head of layer 1 is half-way first" in page
     assert (
         min(later) > 0 and run["order"]["one head"]["0.5"]["apart"]["before − follows"]["low"] > 0
     )
@@ -73,7 +73,8 @@ def test_the_order_on_the_page_is_that_of_the_runs(root, run):
 def test_what_freezing_does_on_the_page_is_what_it_did(root, run):
     page, ends = said(root), {name: last(run, name, "loss") for name in FREEZE.values()}
     assert (
-        "With the weights of layer 0 frozen the steep fall does not come within 300 steps" in page
+        "With the weights of layer 0 frozen, the loss does not fall steeply within 300 steps"
+        in page
     )
     assert min(ends["layer 0"]) > 1.5 and max(ends["both"]) < 0.05
     assert run["costs"]["layer 0 − layer 1"]["low"] > 0  # not alike
@@ -82,7 +83,7 @@ def test_what_freezing_does_on_the_page_is_what_it_did(root, run):
     for seed in SEEDS:
         follows = run["runs"][f"layer 1/{seed}"]["follows"]
         assert 0.09 < follows[run["from"] // EVERY] < 0.14 and follows[-1] > 0.25
-    assert "How much the loss falls then depends on the seed" in page
+    assert "How far the loss then falls depends on the seed" in page
     assert max(ends["layer 1"]) > 3 * min(ends["layer 1"])
     assert "layer 0 learns *not* to attend to the token before" in page
     assert max(last(run, "layer 1, start", "before")) < run["even"]["before"] / 10
