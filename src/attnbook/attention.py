@@ -167,6 +167,11 @@ class Attention(nn.Module):
         heads = heads.transpose(1, 2).flatten(2)  # (B Tq H·Dv)
         return self.to_out(heads if self.gate is None else self.gate(heads, x))
 
+    def placed(self, x: Float[Tensor, "B T C"]) -> Heads:
+        """Queries, keys and values of a whole text, turned by their positions."""
+        q, k, v = self.project(x, None)
+        return *self.rotate_both(q, k, None, False, None), v
+
     def rotate_both(
         self,
         q: Float[Tensor, "B H Tq D"],

@@ -7,6 +7,7 @@ from torch.testing import assert_close
 
 from attnbook.inside.attribution import attribution_patching, head_attribution
 from attnbook.inside.circuits import edited, record, replaced, share
+from attnbook.models.bert import albert
 from attnbook.models.gemma import gemma2, gemma3
 from attnbook.models.gpt2 import gpt2
 from attnbook.models.granite import granite
@@ -56,6 +57,19 @@ def test_it_is_what_small_patches_change(name):
     for layer, head, position in ((0, 1, 2), (0, 3, 5), (1, 0, 5), (0, 2, 0)):
         exact = patched(model, other, layer, head, position, 1e-6)
         assert_close(found.heads[layer, :, head, position], exact, rtol=1e-4, atol=1e-7)
+
+
+def test_blocks_that_share_their_weights_have_an_estimate_each():
+    torch.manual_seed(0)
+    model = albert(V=11, T=8, narrow=6, width=16, depth=3, heads=4, hidden=24).double().eval()
+    for p in model.parameters():
+        nn.init.normal_(p, std=0.3)
+    other = record(model, OTHER)
+    found = attribution_patching(model, TOKENS, other, lead)
+    assert found.heads.shape == (3, 2, 4, 6) and found.stream.shape == (4, 2, 6)
+    for layer in range(3):
+        exact = patched(model, other, layer, 1, 2, 1e-6)
+        assert_close(found.heads[layer, :, 1, 2], exact, rtol=1e-4, atol=1e-7)
 
 
 @pytest.mark.parametrize(("layer", "position"), [(0, 4), (1, 0), (1, 5), (2, 5)])

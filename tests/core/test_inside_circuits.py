@@ -1,10 +1,15 @@
 """The stream is a sum, and a head that is made anew from its stream is the head."""
 
+import copy
+from typing import TypeVar
+
 import pytest
 import torch
 from torch import nn
 from torch.testing import assert_close
 
+from attnbook.block import Block, PreNorm
+from attnbook.feedforward import MLP
 from attnbook.inside.circuits import (
     edited,
     head_from,
@@ -15,8 +20,9 @@ from attnbook.inside.circuits import (
     written,
 )
 from attnbook.inside.watch import without_heads
-from attnbook.models.bert import bert
+from attnbook.models.bert import albert, bert
 from attnbook.models.cohere import cohere
+from attnbook.models.deepseek import latent_attention
 from attnbook.models.falcon import falcon
 from attnbook.models.gemma import gemma2, gemma3
 from attnbook.models.glm import glm4
@@ -25,10 +31,16 @@ from attnbook.models.gpt_neox import gpt_neox
 from attnbook.models.granite import granite
 from attnbook.models.llama import llama
 from attnbook.models.olmo import olmo2
+from attnbook.models.parts import decoder
 from attnbook.models.vit import vit
-from attnbook.transformer import LanguageModel
+from attnbook.norms import RMSNorm
+from attnbook.positions import Rotary
+from attnbook.transformer import LanguageModel, MaskedLanguageModel
 
 TOKENS = torch.tensor([[3, 1, 4, 1, 5, 9], [2, 6, 5, 3, 5, 8]])
+
+
+Model = TypeVar("Model", bound=nn.Module)
 
 
 def small() -> LanguageModel:
@@ -41,7 +53,7 @@ def with_biases() -> LanguageModel:
     return drawn(gpt2(V=11, T=8, width=16, depth=3, heads=4, dropout=0.0))
 
 
-def drawn(model: LanguageModel) -> LanguageModel:
+def drawn(model: Model) -> Model:
     """Numbers large enough for every part to matter, biases too."""
     for p in model.parameters():
         nn.init.normal_(p, std=0.3)
@@ -225,3 +237,62 @@ def test_an_encoder_and_a_vision_transformer_are_recorded():
         written(reads, (0, 0), record(reads, TOKENS).heads[0][:, 0])
     with edited(sees, 0, torch.zeros_like):
         assert_close(sees(images)[0], sees(2 * images)[0])
+
+
+# -- blocks that share their weights, keys made of short vectors ----------------------------------
+
+
+def shared() -> MaskedLanguageModel:
+    """ALBERT: three blocks that are one module."""
+    torch.manual_seed(4)
+    sizes = {"V": 11, "T": 8, "narrow": 6, "width": 16, "depth": 3, "heads": 4, "hidden": 24}
+    return drawn(albert(**sizes))
+
+
+def apart(model: MaskedLanguageModel) -> MaskedLanguageModel:
+    """The same model with a copy of its block for each depth."""
+    twin = copy.deepcopy(model)
+    twin.body.blocks = nn.ModuleList(copy.deepcopy(block) for block in twin.body.blocks)
+    return twin
+
+
+def test_blocks_that_share_their_weights_are_recorded_as_if_each_had_its_own():
+    model = shared()
+    run, other = record(model, TOKENS), record(apart(model), TOKENS)
+    assert run.stream.shape == (4, 2, 6, 16) and run.weights.shape == (3, 2, 4, 6, 6)
+    for name, found in vars(run).items():
+        assert_close(found, getattr(other, name), msg=name)
+    assert not torch.allclose(run.weights[0], run.weights[2], atol=1e-2)
+
+
+@pytest.mark.parametrize("layer", [0, 1, 2])
+@torch.no_grad()
+def test_one_of_the_blocks_that_share_their_weights_is_changed_and_no_other(layer):
+    model, heads = shared(), {(layer, 1): torch.zeros(1), (2, 3): torch.ones(1)}
+    twin, plain = apart(model), model(TOKENS)
+    for context in (
+        lambda m: replaced(m, heads),
+        lambda m: edited(m, layer, torch.neg),
+        lambda m: edited(m, layer + 1, torch.neg),
+    ):
+        with context(model), context(twin):
+            for _ in range(2):  # the next call begins at the first block again
+                assert_close(model(TOKENS), twin(TOKENS))
+                assert not torch.allclose(model(TOKENS), plain, atol=1e-2)
+        assert_close(model(TOKENS), plain)
+
+
+def test_a_head_whose_keys_are_made_of_short_vectors_is_made_anew():
+    torch.manual_seed(5)
+    rotate = Rotary(4)
+    sizes = 16, 4, (None, 6), (5, 4, 3)
+
+    def block() -> Block:
+        attention = latent_attention(*sizes, rotate, 0.3)
+        return Block(PreNorm(attention, RMSNorm(16)), PreNorm(MLP(16, 24, nn.GELU()), RMSNorm(16)))
+
+    model = drawn(decoder(11, 16, [block() for _ in range(2)], RMSNorm(16)))
+    run = record(model, TOKENS)
+    for layer, head in ((0, 0), (1, 3)):
+        x = run.stream[layer]
+        assert_close(head_from(model, (layer, head), x, x, x), run.heads[layer][:, head])

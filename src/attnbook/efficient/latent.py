@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attnbook.attention import Attention
+from attnbook.attention import Attention, Heads
 from attnbook.cache import Cache, append_to
 from attnbook.masks import Grid, Mask
 from attnbook.positions import Rotary, scale_queries
@@ -85,21 +85,35 @@ class MLA(Attention):
             raise ValueError("this layer looks at its own x alone, at no memory")
         self.check(x, x, mask, cache)
         start = 0 if cache is None else cache.length
-        q, q_turned, latent, turned = self.project(x)
-        where = start if positions is None else positions
-        if self.rotate is not None:
-            q_turned, turned = self.rotate(q_turned, where), self.rotate(turned, where)
+        q, latent, turned = self.rotated(x, start if positions is None else positions)
         if cache is not None:
             latent, turned = append_to(cache, latent, turned, mask)
-        k, v = self.project.keys(latent)
-        q = scale_queries(self.rotate, torch.cat((q, q_turned), -1), where)
-        k = torch.cat((k, turned.expand(-1, self.heads, -1, -1)), -1)
+        k, v = self.keys(latent, turned)
         sizes = x.shape[0], x.shape[1], k.shape[2], x.device
         grid = Grid(*sizes) if cache is None else cache.grid(*sizes)
         mask, grid = self.combine_masks(mask, grid)
         heads = self.mix(q, k, v, mask, grid)
         heads = heads.transpose(1, 2).flatten(2)  # (B Tq H·Dv)
         return self.to_out(heads if self.gate is None else self.gate(heads, x))
+
+    def rotated(
+        self, x: Float[Tensor, "B T C"], where: int | Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, (B, H, T, D + turned), and what a cache keeps, from these positions on."""
+        q, q_turned, latent, turned = self.project(x)
+        if self.rotate is not None:
+            q_turned, turned = self.rotate(q_turned, where), self.rotate(turned, where)
+        return scale_queries(self.rotate, torch.cat((q, q_turned), -1), where), latent, turned
+
+    def keys(self, latent: Tensor, turned: Tensor) -> tuple[Tensor, Tensor]:
+        """Every head's keys, with the turned piece behind them, and values."""
+        k, v = self.project.keys(latent)
+        return torch.cat((k, turned.expand(-1, self.heads, -1, -1)), -1), v
+
+    def placed(self, x: Float[Tensor, "B T C"]) -> Heads:
+        """As `Attention`."""
+        q, latent, turned = self.rotated(x, 0)
+        return q, *self.keys(latent, turned)
 
 
 class LatentAttention(MLA):

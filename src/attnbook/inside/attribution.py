@@ -49,12 +49,14 @@ def attribution_patching(
     heads: list[Tensor] = []
 
     def begin(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        if stream:  # a block that is called again
+            return inputs
         stream.append(inputs[0].detach().requires_grad_())  # what is before needs no gradient
         return stream[0], *inputs[1:]
 
     with ExitStack() as hooks, torch.enable_grad():
         hooks.callback(blocks[0].register_forward_pre_hook(begin).remove)
-        for block, layer in zip(blocks, layers, strict=True):
+        for block, layer in dict.fromkeys(zip(blocks, layers, strict=True)):  # shared ones once
             keep_heads = lambda _, inputs: heads.append(inputs[0])  # noqa: E731
             keep_stream = lambda _, inputs, out: stream.append(out)  # noqa: E731
             hooks.callback(layer.to_out.register_forward_pre_hook(keep_heads).remove)

@@ -7,9 +7,10 @@ run the model with a head's output or the stream changed: ablation, activation p
 `head_from` computes one head from other streams than its own, which is what path patching needs.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import cycle
 
 import torch
 from jaxtyping import Float
@@ -17,7 +18,6 @@ from torch import Tensor, nn
 
 from attnbook.attention import Attention
 from attnbook.block import ParallelBlock, PostNorm, Residual, Stack
-from attnbook.inside.watch import watch
 from attnbook.masks import Grid, causal
 from attnbook.norms import LayerNorm, LayerScale, RMSNorm, Times
 from attnbook.transformer import LanguageModel, MaskedLanguageModel
@@ -73,7 +73,7 @@ def record(model: nn.Module, tokens: Tensor, *given: Tensor) -> Recorded:
     attention's part in it and without the network's, though the network did not read it.
     """
     layers, blocks = attentions(model), body_of(model).blocks
-    kept: dict[str, list[Tensor]] = {"stream": [], "middle": [], "heads": []}
+    kept: dict[str, list[Tensor]] = {"stream": [], "middle": [], "heads": [], "weights": []}
 
     def keep(name: str) -> Callable[..., None]:
         return lambda _, given, out: kept[name].append(out)
@@ -82,24 +82,23 @@ def record(model: nn.Module, tokens: Tensor, *given: Tensor) -> Recorded:
         kept["middle"].append(kept["stream"][-1] + out)
 
     def keep_first(_: nn.Module, given: tuple[Tensor]) -> None:
-        kept["stream"].append(given[0])
+        if not kept["stream"]:
+            kept["stream"].append(given[0])
 
     def keep_heads(layer: nn.Module, given: tuple[Tensor]) -> None:
         kept["heads"].append(given[0].unflatten(-1, (layers[0].heads, -1)).transpose(1, 2))
 
-    with ExitStack() as hooks, watch(model) as seen:
+    with ExitStack() as hooks:
         hooks.callback(blocks[0].register_forward_pre_hook(keep_first).remove)
-        for block, layer in zip(blocks, layers, strict=True):
+        for block, layer in dict.fromkeys(zip(blocks, layers, strict=True)):  # shared ones once
             hooks.callback(block.register_forward_hook(keep("stream")).remove)
             middle = keep_sum if isinstance(block, ParallelBlock) else keep("middle")
             hooks.callback(block.get_submodule("attention").register_forward_hook(middle).remove)
             hooks.callback(layer.to_out.register_forward_pre_hook(keep_heads).remove)
+            hooks.callback(setattr, layer, "on_weights", layer.on_weights)
+            layer.on_weights = kept["weights"].append
         logits = model(tokens, *given)
-        names = {layer: name for name, layer in model.named_modules()}
-        weights = torch.stack([seen[names[layer]] for layer in layers])
-    return Recorded(
-        logits, **{name: torch.stack(all) for name, all in kept.items()}, weights=weights
-    )
+    return Recorded(logits, **{name: torch.stack(all) for name, all in kept.items()})
 
 
 def lens(
@@ -163,6 +162,14 @@ def check_head(model: nn.Module, head: Head) -> None:
         )
 
 
+def at_turn(parts: Sequence[nn.Module], number: int) -> Callable[[], bool]:
+    """A question to be asked at each call of `parts[number]`: is it that of this number? Blocks
+    that share their weights (ALBERT's) are one module, which is called once for each."""
+    turns = [n for n, part in enumerate(parts) if part is parts[number]]
+    calls = cycle(turns)
+    return lambda: next(calls) == number
+
+
 @contextmanager
 def replaced(model: nn.Module, outputs: Mapping[Head, Tensor]) -> Iterator[None]:
     """Inside this context these heads give these outputs, (B, T, D) or what broadcasts to it.
@@ -174,8 +181,12 @@ def replaced(model: nn.Module, outputs: Mapping[Head, Tensor]) -> Iterator[None]
     for head in outputs:
         check_head(model, head)
 
-    def hook(number: int) -> Callable[..., Tensor]:
-        def change(layer: nn.Module, given: tuple[Tensor]) -> Tensor:
+    def hook(number: int) -> Callable[..., Tensor | None]:
+        now = at_turn(layers, number)
+
+        def change(layer: nn.Module, given: tuple[Tensor]) -> Tensor | None:
+            if not now():
+                return None
             heads = given[0].unflatten(-1, (layers[number].heads, -1)).clone()
             for (where, head), output in outputs.items():
                 if where == number:
@@ -200,10 +211,12 @@ def edited(model: nn.Module, at: int, change: Callable[[Tensor], Tensor]) -> Ite
     blocks = body_of(model).blocks
     if not 0 <= at <= len(blocks):
         raise ValueError(f"the stream is met at positions 0 to {len(blocks)}; got {at}")
+    now = at_turn(list(blocks), max(at - 1, 0))
     if at:
-        handle = blocks[at - 1].register_forward_hook(lambda _, given, out: change(out))
+        after = lambda _, given, out: change(out) if now() else out  # noqa: E731
+        handle = blocks[at - 1].register_forward_hook(after)
     else:
-        first = lambda _, given: (change(given[0]), *given[1:])  # noqa: E731  # as above
+        first = lambda _, given: (change(given[0]), *given[1:]) if now() else given  # noqa: E731
         handle = blocks[0].register_forward_pre_hook(first)
     try:
         yield
@@ -245,9 +258,8 @@ def head_from(
     check_head(model, head)
     layer = attentions(model)[head[0]]
     norm = norm_before(body_of(model).blocks[head[0]])
-    parts = (layer.project(norm(x))[n] for n, x in enumerate((queries, keys, values)))
+    parts = (layer.placed(norm(x))[n] for n, x in enumerate((queries, keys, values)))
     q, k, v = parts
-    q, k = layer.rotate_both(q, k, None, False, None)
     past = causal if isinstance(model, LanguageModel) else None
     grid = Grid(queries.shape[0], queries.shape[1], k.shape[2], queries.device)
     mask, grid = layer.combine_masks(past, grid)
