@@ -32,8 +32,10 @@ def additive_scores(wrong, query, keys, to_query, to_key, v):
         inner = asked.tanh() + (told.tanh() if "apart" in wrong else told)
     else:
         inner = asked * told if "product" in wrong else asked + told
+        inner = told + 0 * asked if "no-query" in wrong else inner
         inner = inner * v if "v-inside" in wrong else inner
-        inner = inner if {"no-tanh", "tanh-last"} & wrong else inner.tanh()
+        squash = torch.sigmoid if "sigmoid" in wrong else torch.tanh
+        inner = inner if {"no-tanh", "tanh-last"} & wrong else squash(inner)
     scores = inner.sum(-1) if wrong & {"v-left-out", "v-inside"} else inner @ v
     scores = scores / len(v) if "averaged" in wrong else scores
     if "tanh-last" in wrong:
@@ -115,6 +117,8 @@ def gru_step(wrong, x, s, W, U, b):
     inner = x @ Wn.T + remembered + (r * bn if "bias-inside" in wrong else bn)
     if "on-input" in wrong:
         inner = r * (x @ Wn.T) + s @ Un.T + bn
+    if "on-all" in wrong:
+        inner = r * (x @ Wn.T + s @ Un.T + bn)
     squash = torch.sigmoid if "sigmoid" in wrong else torch.tanh
     n = inner if "no-tanh" in wrong else squash(inner)
     new, old = (z, 1 - z) if "renew" in wrong else (1 - z, z)
@@ -229,6 +233,7 @@ def read_alignment(wrong, weights, target_mask):
     if "zero-nan" not in wrong:
         parts = torch.where(weights > 0, parts, 0.0)
     spread = parts.sum(-1) if "negative" in wrong else -parts.sum(-1)
+    spread = 2**spread if "perplexity" in wrong else spread
     counted = weights if "padding-counts" in wrong else weights * target_mask[..., None]
     if "coverage-axis" in wrong:
         coverage = counted.sum(-1)
@@ -275,6 +280,8 @@ QUESTIONS = {
             "apart": "query and key go through the tanh apart from each other; add them first",
             "query-tanh": "the tanh is taken of the query alone; it is taken of the sum",
             "product": "query and key are multiplied; they are added",
+            "no-query": "the query is left out",
+            "sigmoid": "a sigmoid stands between the sum and v; it is a tanh",
             "v-inside": "v is multiplied inside the tanh; it weighs what comes out of it",
             "v-left-out": "the numbers after the tanh are summed as they are; v weighs them",
             "softmax": "a softmax is taken; the scores themselves are returned",
@@ -322,6 +329,7 @@ QUESTIONS = {
             "reset-first": "the reset gate multiplies the state before the matrix; here it "
             "multiplies what the matrix makes of it",
             "bias-inside": "the reset gate multiplies b_n too; b_n is added outside",
+            "on-all": "the reset gate multiplies all that the tanh takes; it multiplies U_n s alone",
             "on-input": "the reset gate multiplies what the input brings; it multiplies U_n s",
             "no-reset": "the reset gate is not used",
             "no-bias": "the bias is not added",
@@ -396,6 +404,7 @@ QUESTIONS = {
         read_alignment_cases,
         {
             "nats": "the spread is in nats; bits need the logarithm to base 2",
+            "perplexity": "the spread is 2 to the entropy; it is the entropy itself",
             "negative": "the spread has the wrong sign",
             "from-one": "the places are counted from 1; the first is 0",
             "place-axis": "the largest weight is sought among the outputs; it is the largest among "

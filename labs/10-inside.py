@@ -27,6 +27,8 @@ def head_scores(wrong, weights):
     before = maps[..., t, t - 1].mean(-1)
     if "all-queries" in wrong:
         before = maps.diagonal(-1, -2, -1).mean(-1)
+    before = maps[..., t, t].mean(-1) if "itself" in wrong else before
+    before = maps[..., t, t - 2].mean(-1) if "two-before" in wrong else before
     back = {"same-token": L, "two-on": L - 2, "one-back": L + 1}
     back = next((far for name, far in back.items() if name in wrong), L - 1)
     after = torch.arange(L, 2 * L)
@@ -39,6 +41,7 @@ def head_scores(wrong, weights):
         before, follows = (
             maps[..., L:, first : first + L].mean((-2, -1)) for first in (L - 1, max(L - back, 0))
         )
+    follows = follows * L if "follows-summed" in wrong else follows
     if "queries-summed" in wrong:
         before, follows = before * L, follows * L
     if "by-length" in wrong:
@@ -126,6 +129,9 @@ def linear_probe(wrong, x, labels, K, new, ridge):
     held = torch.ones(2 * x.shape[1:]) if "every-entry" in wrong else torch.eye(x.shape[1])
     # Two mistakes at once may leave a singular system: without rounding, the same on any processor
     inverse = torch.linalg.pinv(moved.T @ moved + ridge * held, rtol=1e-5, hermitian=True)
+    if "fit-not-centred" in wrong:
+        inverse = torch.linalg.pinv(x.T @ x + ridge * held, rtol=1e-5, hermitian=True)
+        moved = x
     slopes = inverse @ moved.T @ (table - level)
     if "columns" in wrong:
         centre, level = new.mean(1, keepdim=True), level.mean()
@@ -168,6 +174,9 @@ QUESTIONS = {
         {
             "exchanged": "“before” comes first, then “follows”",
             "all-queries": "“before” is a mean over all queries; only those of the second copy count",
+            "itself": "“before” is the weight on the query's own token; the one before it is asked for",
+            "two-before": "“before” is the weight on the token two places before, not one",
+            "follows-summed": "“follows” is a sum over the L queries; it is their mean",
             "same-token": "“follows” is the weight on the same token's first place; what followed it stands one further on",
             "one-back": "“follows” is the weight on the token before the same token's first place, "
             "t−L−1; what followed it stands at t−L+1",
@@ -231,6 +240,8 @@ QUESTIONS = {
             "last-unseen": "there is no column for a label that none of the rows has; `K` says how "
             "many there are",
             "not-centred": "the mean of the inputs is not taken away",
+            "fit-not-centred": "the mean is taken away from the new rows, and not where the slopes are "
+            "computed",
             "new-not-centred": "the mean is not taken away from the new rows",
             "columns": "the means run over each row's columns, not over the rows, axis 0",
             "standardised": "the columns are divided by their standard deviation as well; only their "

@@ -21,6 +21,7 @@ def adapted(wrong, x, weight, A, B, alpha):
     scale = scale**2 if "twice-scaled" in wrong else scale
     change = (B @ A) * scale
     y = x @ change.T if "alone" in wrong else x @ weight.T + x @ change.T
+    y = x @ weight.T - x @ change.T if "output-minus" in wrong else y
     y = x @ (weight + B @ A).T if "output-bare" in wrong else y
     y = scale * x @ (weight + B @ A).T if wrong & {"all-scaled", "output-scaled"} else y
     merged = weight + change
@@ -65,7 +66,7 @@ def tuned(wrong, x, goal, weight, A, B, rate, steps):
         size = gap.abs() if "absolute" in wrong else gap.square()
         size = size / 2 if "half-loss" in wrong else size
         size = size * gap.shape[1] if "sum-of-rows" in wrong else size
-        size = size.sum() if "summed" in wrong else size.mean()
+        size = size.sum() if wrong & {"summed", "loss-summed"} else size.mean()
         return size.sqrt() if "root" in wrong else size
 
     for n in range(steps):
@@ -182,7 +183,9 @@ def dpo_by_hand(wrong, better, worse, better_before, worse_before, beta):
     beta = 1.0 if "no-beta" in wrong else 1 / beta if "by-beta" in wrong else beta
     loss = -F.logsigmoid(beta * m)
     loss = -beta * F.logsigmoid(m) if "beta-outside" in wrong else loss
+    loss = -F.logsigmoid(m) if "loss-without-beta" in wrong else loss
     loss = 1 - torch.sigmoid(beta * m) if "no-log" in wrong else loss
+    loss = -torch.sigmoid(beta * m) if "loss-bare" in wrong else loss
     loss = -torch.sigmoid(beta * m) if "bare-sigmoid" in wrong else loss
     loss = (1 - beta * m).clamp(min=0) if "hinge" in wrong else loss
     loss = -loss if "loss-sign" in wrong else loss
@@ -218,6 +221,8 @@ def sum_advantages(wrong, pairs, answers):
     mean, spread = reward.mean(axis, keepdim=True), reward.std(axis, keepdim=True)
     if "one-group" in wrong:
         mean, spread = reward.mean(), reward.std()
+    mean = reward.mean() if "mean-of-all" in wrong else mean
+    mean = reward.mean(0, keepdim=True) if "mean-across" in wrong else mean
     if "population" in wrong:
         spread = reward.std(axis, keepdim=True, correction=0)
     spread = reward.std() if "spread-of-all" in wrong else spread
@@ -263,6 +268,7 @@ QUESTIONS = {
             "upside-down": "the product is multiplied by r/α; it is α/r",
             "root": "α is divided by the root of the rank; here by the rank",
             "alpha-fixed": "`alpha` is not used: α is 16",
+            "output-minus": "the product is subtracted in the output; it is added",
             "output-bare": "the output has the product without its factor α/r",
             "all-scaled": "the factor α/r is on the frozen map as well; it is on the product alone",
             "output-scaled": "in the output α/r is on the frozen map as well; it is on the product "
@@ -291,6 +297,7 @@ QUESTIONS = {
             "only-A": "B stays as it is; both learn",
             "in-turn": "A's gradient is taken after B has moved; both are taken first",
             "summed": "squares are summed; their mean is needed",
+            "loss-summed": "the losses are sums of the squares; they are their means",
             "half-loss": "the loss has a factor ½; it is the mean of the squares",
             "sum-of-rows": "the squares are divided by the n rows alone; the mean runs over all n·R "
             "numbers",
@@ -361,6 +368,8 @@ QUESTIONS = {
             "hinge": "the loss is a hinge; it is −log σ(βm)",
             "sigmoid-slope": "the slope is that of σ, σ(1 − σ); that of −log σ(z) is −σ(−z)",
             "by-answers": "the slopes are divided by 2B, the number of answers; there are B pairs",
+            "loss-without-beta": "β is missing in the loss, and not in the slopes",
+            "loss-bare": "the loss is −σ(βm); the logarithm is missing",
             "beta-outside": "β stands in front of the logarithm in the loss; it belongs inside",
             "no-log": "the loss has no logarithm: it is one minus the sigmoid",
             "sure": "the slope has σ(βm); it is σ(−βm), large where the order is still wrong",
@@ -377,6 +386,8 @@ QUESTIONS = {
             "not-spread": "not divided by the standard deviation",
             "population": "the standard deviation is that with G; here with G − 1",
             "one-group": "mean and deviation run over all answers; each question is a group",
+            "mean-of-all": "the mean runs over all answers; each question is a group",
+            "mean-across": "the mean runs over the questions, not over the answers of one",
             "spread-of-all": "the deviation runs over all answers; each question is a group",
             "variance": "divided by the variance; the standard deviation is its root",
             "others": "the mean of the *other* answers is taken away; that of the whole group is",

@@ -4,13 +4,17 @@ import builtins
 import json
 import math
 import re
+import time
 
 import nbformat
 import pytest
 import torch
 
 from attnlabs import cli, errors, question, release, source
+from attnlabs.check import effects
 from attnlabs.grading import grade, submissions
+from attnlabs.inside.fingerprints import outcome
+from attnlabs.judge import judge
 
 NORMAL = "import torch\nfrom attnlabs.question import Case, Option, Question\nQUESTIONS = {}\n"
 NORMAL += "def normal(numbers, *shape):\n    return torch.randn(*shape, generator=numbers)\n"
@@ -98,6 +102,40 @@ def test_how_well_others_submissions_are_graded_is_what_came_out(guide, root):
     beside = [one for one in stored["arguable"] if re.search(kinds, one["key"])]
     said = f"of {every['arguable']} arguable answers, which are not counted, {len(beside)} changed"
     assert said in guide
+
+
+def test_how_many_slips_of_another_hand_are_named_is_what_came_out(guide, root):
+    stored = json.loads((root / "labs/held_out_slips.json").read_text(encoding="utf-8"))
+    counts, kinds = stored["counts"], [slip["named"] for slip in stored["slips"]]
+    keys = {"yes": "named", "no": "not named"}
+    assert all(kinds.count(kind) == counts[keys.get(kind, kind)] for kind in set(kinds))
+    assert counts["written"] == len(kinds) + counts["no slip"]
+    share = round(100 * counts["named"] / counts["wrong"])
+    assert f"{counts['wrong']} single slips in six labs" in guide
+    assert f"each lost points, and {share} % were named" in guide
+    assert counts["wrong"] == counts["lost"]
+
+
+@pytest.mark.slow
+def test_slips_of_another_hand_lose_points_and_keep_their_names(root, define):
+    stored = json.loads((root / "labs/held_out_slips.json").read_text(encoding="utf-8"))
+    sheets, wrong = {}, []
+    for slip in stored["slips"]:
+        number, name = slip["lab"], slip["question"]
+        if (number, name) not in sheets:
+            asked = source.find(number, root / "labs").compared[name]
+            cases = question.drawn(asked, stored["seed"])
+            sheets[number, name] = question.sheet(asked, cases)
+        sheet = sheets[number, name]
+        function = define(stored["before"][str(number)], slip["code"])[name]
+        beside = effects(sheet, function, time.monotonic() + 9)
+        results = [outcome(function, question.copies(case.arguments)) for case in sheet.cases]
+        verdict = judge(sheet, results, effects=beside)
+        right, named = slip["named"] == "right after all", slip["named"] == "yes"
+        nameless = (named or "said now" in slip) and not verdict.mistakes
+        if (verdict.share == 1) != right or nameless:
+            wrong.append((number, name, slip["slip"], verdict.text))
+    assert wrong == []
 
 
 def test_what_an_answer_can_say_with_the_errors_it_chooses_is_what_the_guide_says(guide, root):

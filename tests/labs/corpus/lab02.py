@@ -274,6 +274,8 @@ CHANGES = {
         "apart": ("torch.tanh(inner)", "(asked.tanh()[:, None] + told.tanh())"),
         "query-tanh": ("torch.tanh(inner)", "(torch.tanh(asked)[:, None] + told)"),
         "product": (".unsqueeze(1) + told", ".unsqueeze(1) * told"),
+        "no-query": ("asked.unsqueeze(1) + told", "told"),
+        "sigmoid": ("torch.tanh(inner)", "torch.sigmoid(inner)"),
         "v-left-out": ("torch.tanh(inner) @ v", "torch.tanh(inner).sum(dim=2)"),
         "v-inside": ("torch.tanh(inner) @ v", "torch.tanh(inner * v).sum(2)"),
         "one-query": ("asked.unsqueeze(1)", "asked[0]"),
@@ -321,6 +323,7 @@ CHANGES = {
     },
     "gru_step": {
         "renew": RENEW,
+        "on-all": ("x @ Wn.T + r * (s @ Un.T) + bn", "r * (x @ Wn.T + s @ Un.T + bn)"),
         "order": (
             "Wr, Wz, Wn = W.chunk(3)",
             "D = s.shape[1]\n    at = torch.arange(3 * D).reshape(3, D)[[1, 0, 2]].flatten()\n"
@@ -409,6 +412,7 @@ CHANGES = {
     "read_alignment": {
         "nats": ("torch.log2(", "torch.log("),
         "negative": ("spread = -", "spread = "),
+        "perplexity": ("    counted", "    spread = 2**spread\n    counted"),
         "place-axis": ("argmax(-1)", "argmax(1)"),
         "from-one": ("weights.argmax(-1)", "weights.argmax(-1) + 1"),
         "value": ("weights.argmax(-1)", "weights.max(-1).values"),

@@ -245,6 +245,9 @@ CHANGES = {
         "exchanged": ("[to_before, to_next]", "[to_next, to_before]"),
         "all-queries": ("maps[..., t, t - 1].mean(-1)", "maps.diagonal(-1, -2, -1).mean(-1)"),
         "same-token": ("t - half + 1]", "t - half]"),
+        "itself": ("t, t - 1]", "t, t]"),
+        "two-before": ("t, t - 1]", "t, t - 2]"),
+        "follows-summed": ("t - half + 1].mean(-1)", "t - half + 1].sum(-1)"),
         "two-on": ("t - half + 1]", "t - half + 2]"),
         "one-back": ("t - half + 1]", "t - half - 1]"),
         "one-late": ("torch.arange(half, ", "torch.arange(half + 1, "),
@@ -326,6 +329,7 @@ CHANGES = {
         "taken-away": ("torch.where(lost, mean, heads)", "torch.where(lost, heads - mean, heads)"),
     },
     "linear_probe": {
+        "fit-not-centred": ("inputs = x - centre", "inputs = x"),
         "no-ridge": ("square, ", "square - ridge * torch.eye(x.shape[1]), "),
         "times-rows": ("+ ridge *", "+ len(x) * ridge *"),
         "squared": ("+ ridge *", "+ ridge**2 *"),

@@ -61,6 +61,7 @@ GOOD = {
 CHANGES = {
     "adapted": {
         "unscaled": ("scale = alpha / rank", "scale = 1.0"),
+        "output-minus": ("weight.T + x @ change.T", "weight.T - x @ change.T"),
         "twice-scaled": ("change = scale *", "change = scale**2 *"),
         "no-rank": ("alpha / rank", "alpha"),
         "upside-down": ("alpha / rank", "rank / alpha"),
@@ -88,6 +89,7 @@ CHANGES = {
     },
     "tuned": {
         "all-move": ("A -= rate * A.grad", "A -= rate * A.grad; weight -= rate * weight.grad"),
+        "loss-summed": ("loss.detach().item()", "loss.item() * goal.numel()"),
         "only-B": ("A -= rate * A.grad\n", "pass\n"),
         "only-A": ("B -= rate * B.grad\n", "pass\n"),
         "in-turn": (
@@ -188,6 +190,11 @@ CHANGES = {
         "undivided": (" / many", ""),
     },
     "dpo_by_hand": {
+        "loss-without-beta": (
+            "loss = -torch.log(torch.sigmoid(beta * m))",
+            "loss = -F.logsigmoid(m)",
+        ),
+        "loss-bare": ("-torch.log(torch.sigmoid(beta * m))", "-torch.sigmoid(beta * m)"),
         "no-reference": ("(better - better_before) - (worse - worse_before)", "better - worse"),
         "exchanged": (
             "m = (better - better_before)",
@@ -236,6 +243,8 @@ CHANGES = {
             "reward.std(1, keepdim=True)",
             "reward.std(1, keepdim=True, unbiased=False)",
         ),
+        "mean-of-all": ("reward.mean(1, keepdim=True)", "reward.mean()"),
+        "mean-across": ("reward.mean(1, keepdim=True)", "reward.mean(0, keepdim=True)"),
         "spread-of-all": ("reward.std(1, keepdim=True)", "reward.std()"),
         "variance": ("reward.std(1, keepdim=True)", "reward.var(1, keepdim=True)"),
         "others": (
