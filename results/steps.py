@@ -9,7 +9,8 @@ with seed 9 (for the long training that of the short one); then five other seeds
 questions: right answers without sampling; of direct answers also one draw at temperature 1 and a vote of eight
 draws; with steps also what becomes of the answer when one of the model's steps, the one in the
 middle, is replaced by the digit after it.
-Eight digits make 100 million questions, so that those asked were not trained on.
+Of 100 million questions that eight digits make, training draws 25,600 (102,400 where it is longer):
+of the 1000 asked hardly one was trained on.
 """
 
 import argparse
