@@ -9,7 +9,7 @@ from bookkit import __main__ as cli
 from bookkit.results.ledger.compare import compare
 from bookkit.results.ledger.records import checkout, named, records
 from bookkit.results.ledger.rerun import rerun
-from bookkit.results.ledger.stale import changed, dependencies
+from bookkit.results.ledger.stale import changed, code, dependencies, settings, stale, text_of
 
 SCRIPT = """
 import json, pathlib
@@ -94,22 +94,85 @@ def test_what_a_script_depends_on_is_found_through_imports_of_imports(root):
     assert "src/attnlabs/check.py" not in found
 
 
-def test_a_run_is_stale_when_code_changed_and_not_when_words_did(toy, monkeypatch):
+@pytest.fixture
+def record(toy, monkeypatch):
     monkeypatch.setattr("bookkit.results.ledger.stale.PACKAGES", {"attnbook_toy"})
-    record, part = named(toy, "one"), toy / "src/attnbook_toy/part.py"
-    assert changed(toy, record) == []
+    return named(toy, "one")
+
+
+def nothing_is_remembered():
+    text_of.cache_clear()
+    code.cache_clear()
+
+
+def test_code_changes_by_what_it_says_and_not_by_its_words(toy, record):
+    part = toy / "src/attnbook_toy/part.py"
+    assert [*changed(toy, record)] == []
+    nothing_is_remembered()
     part.write_text('"""What it is."""\n\nLOSS = 1.5  # nats\n')
     commit(toy)
-    assert changed(toy, record) == []
+    assert [*changed(toy, record)] == []
     (toy / "src/attnbook_toy/other.py").write_text("LOSS = 2.5\n")
     (toy / "results/one.py").write_text(SCRIPT + "store\n")
     commit(toy)
+    nothing_is_remembered()
     assert [str(path) for path in changed(toy, record)] == ["results/one.py"]
+    assert stale(toy, record) == []
 
 
-def test_where_the_history_is_not_there_it_cannot_be_told(toy):
+SETTINGS = """
+STEPS, RATES = 40, (0.1, 0.3)
+BASE: dict[str, object] = {"lr": 1e-3}
+BASE |= {"bits": 32}
+STORE = Path("runs") / "one.json"
+def loss(): return WIDTH
+lower = 7
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "others"),
+    [
+        ("40, (", "80, (", ["STEPS"]),
+        ("0.3)", "0.3, 1.0)", ["RATES"]),
+        ('"bits": 32', '"bits": 16', ["BASE"]),
+        ('{"lr": 1e-3}\nBASE |= {"bits": 32}', '{"bits": 32, "lr": 0.001}', []),
+        ("STEPS, RATES = 40, (0.1, 0.3)", "STEPS = 40\nRATES = [0.1, 0.3]", []),
+        ('"runs"', '"kept"', []),
+        ("lower = 7", "lower = 8", []),
+        ("WIDTH", "width()", []),
+        ("STEPS, ", "TURNS, ", []),
+    ],
+)
+def test_a_run_is_stale_when_a_setting_is_another(toy, record, old, new, others):
+    assert old in SETTINGS
+    (toy / "results/beside.py").write_text(SETTINGS)
+    (toy / "results/one.py").write_text("from beside import RATES\n" + SETTINGS + SCRIPT)
+    keep(toy, {"loss": 1.5, "word": "same again", "provenance": ORIGIN})
+    commit(toy)
+    assert stale(toy, record) == []
+    nothing_is_remembered()
+    (toy / "results/one.py").write_text(SETTINGS.replace(old, new) + SCRIPT)
+    assert stale(toy, record) == [f"results/one.py: {name}" for name in others]
+
+
+def test_of_a_script_beside_it_what_a_study_names_is_its_own(toy, record):
+    (toy / "results/beside.py").write_text(SETTINGS)
+    (toy / "results/one.py").write_text("from beside import RATES\n" + SCRIPT)
+    keep(toy, {"loss": 1.5, "word": "same again", "provenance": ORIGIN})
+    commit(toy)
+    other = SETTINGS.replace("40, (0.1", "80, (0.2")
+    (toy / "results/beside.py").write_text(other)
+    assert stale(toy, record) == ["results/beside.py: RATES"]
+
+
+def test_a_file_that_is_gone_has_no_settings():
+    assert settings("") == {}
+
+
+def test_where_the_history_is_not_there_it_cannot_be_told(toy, record):
     (toy / ".git").rename(toy / "git")
-    assert changed(toy, named(toy, "one")) is None
+    assert stale(toy, record) is None and [*changed(toy, record)] == []
 
 
 def test_a_run_is_made_again_elsewhere_and_compared(toy, tmp_path):
@@ -146,7 +209,7 @@ def test_the_shell_lists_them_and_says_why(toy, monkeypatch, capsys):
     monkeypatch.chdir(toy / "results")
     assert cli.main(["results", "--why"]) in (0, None)
     said = capsys.readouterr().out
-    assert "one  2026-01-02  as its code" in said and "1 stored runs, 0 of them stale" in said
+    assert "one  2026-01-02  as its code" in said and "1 stored runs: 1 as its code" in said
     assert cli.main(["results", "two"]) == 1 and "'two' in its name" in capsys.readouterr().err
     assert cli.main(["rerun", "two"]) == 1 and "there are one" in capsys.readouterr().err
     monkeypatch.chdir(toy.parent)

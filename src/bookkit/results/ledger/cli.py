@@ -2,12 +2,13 @@
 
 import argparse
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from bookkit.results.ledger.records import Record, checkout, named, records
 from bookkit.results.ledger.rerun import rerun
-from bookkit.results.ledger.stale import changed, declared
+from bookkit.results.ledger.stale import changed, declared, stale
 
 EXAMPLES = """examples, in a clone of the book's repository:
   python -m bookkit results                      every stored run: when, how, what changed since
@@ -41,25 +42,27 @@ def results(options: argparse.Namespace) -> None:
     if not found:
         raise ValueError(f"no stored run has {options.word!r} in its name")
     wide = max(len(record.name) for record in found)
-    stale = 0
+    count = Counter[str]()
     for record in found:
-        files = changed(root, record)
-        stale += bool(files)
+        others, older = stale(root, record), next(changed(root, record), None) is not None
         first = "; declared before its result" if declared(root, record) else ""
-        print(f"{record.name:{wide}}  {record.date:%Y-%m-%d}  {said(files)}{first}")
+        state, words = describe(others, older)
+        count[state] += 1
+        print(f"{record.name:{wide}}  {record.date:%Y-%m-%d}  {words}{first}")
         if options.why:
             print(f"{'':{wide}}  {' '.join(record.command)}")
-            print("".join(f"{'':{wide}}    {path}\n" for path in files or []), end="")
-    print(f"{len(found)} stored runs, {stale} of them stale")
+            print("".join(f"{'':{wide}}    {path}\n" for path in changed(root, record)), end="")
+    told = ", ".join(f"{number} {state}" for state, number in count.items())
+    print(f"{len(found)} stored runs: {told}")
 
 
-def said(files: list[Path] | None) -> str:
-    """Whether a run is stale, in words."""
-    if files is None:
-        return "cannot be told: the history here does not go back so far"
-    if not files:
-        return "as its code"
-    return f"stale: {len(files)} file{'s' * (len(files) > 1)} it depends on changed"
+def describe(others: list[str] | None, older: bool) -> tuple[str, str]:
+    """Whether a run is stale: in a word or two, and at length."""
+    if others is None:
+        return "unknown", "unknown: the history here does not go back so far"
+    if others:
+        return "stale", f"stale: now another {', '.join(others)}"
+    return ("older than its code",) * 2 if older else ("as its code",) * 2
 
 
 def make_again(options: argparse.Namespace) -> None:
