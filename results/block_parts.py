@@ -1,6 +1,6 @@
 """Residual connection, norm and small start: which does a stack need, and at which depth?
 
-    python results/block_parts.py        # resumed run by run; about 20 minutes on one free core
+    python results/block_parts.py        # resumed run by run; about half an hour on one free core
 
 Question. Chapter 6 takes parts of a block away. Which of three does a stack need to learn: the
 residual connection, the norm in front of a sublayer, matrices that write to the stream and start
@@ -16,8 +16,9 @@ Grid. The rate 0.0015, 0.005, 0.015 for each stack and depth, by the mean of see
 120 steps: the steps to the loss, or where it is not reached 120 times one and the loss as a share
 of a guess, two at most. A grid grows where its end is best, twice at most; where an end is best
 still, that is stored.
-Reporting seeds 0 to 5. The seeds of a stack are trained side by side, with the arithmetic of the
-book's modules written for the matrices of several seeds (a test compares the two).
+Reporting seeds 0 to 5. The seeds of a stack are trained side by side: the book's modules, mapped
+over the weights of all seeds by `vmap` (a test compares them with one alone). The stored runs had
+the same arithmetic written out for several seeds.
 Baselines. A guess, ln 10; pre-norm from Xavier's start.
 No gain. A part gains nothing at a depth, the other two given, if the 95 % interval of the paired
 difference in steps, without it minus with it, contains 0, or if no seed reaches the loss either
@@ -27,6 +28,7 @@ way. A run that does not reach it counts as 400, so such a difference is a lower
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -34,7 +36,7 @@ from typing import Any
 import torch
 from blocks import Bare, quieter, reversing, stack
 from torch import Tensor, nn
-from torch.func import stack_module_state
+from torch.func import functional_call, stack_module_state, vmap
 from torch.nn import functional as F
 
 from attnbook import device
@@ -92,48 +94,18 @@ def model(way: Way, depth: int, seed: int) -> nn.Module:
     return made
 
 
-def logits(way: Way, depth: int, weights: dict[str, Tensor], x: Tensor) -> Tensor:
-    """Of digits (seeds, B, T), (seeds, B, T, V): as `model` does it, for several seeds at once."""
-    S, B, T = x.shape
-
-    def linear(h: Tensor, name: str) -> Tensor:
-        weight, bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
-        return torch.baddbmm(bias[:, None], h, weight.mT)
-
-    def norm(h: Tensor, name: str) -> Tensor:
-        if not way.norm:
-            return h
-        weight, bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
-        return torch.addcmul(bias[:, None], F.layer_norm(h, (WIDTH,)), weight[:, None])
-
-    def attention(h: Tensor, name: str) -> Tensor:
-        qkv = linear(h, f"{name}.project.to_qkv").view(S * B, T, 3, HEADS, WIDTH // HEADS)
-        heads = F.scaled_dot_product_attention(*qkv.permute(2, 0, 3, 1, 4))
-        return linear(heads.transpose(1, 2).reshape(S, B * T, WIDTH), f"{name}.to_out")
-
-    def network(h: Tensor, name: str) -> Tensor:
-        return linear(linear(h, f"{name}.up").relu(), f"{name}.down")
-
-    rows = F.one_hot(x.flatten(1), V).float() @ weights["embed.tokens.weight"]
-    h = (rows.view(S, B, T, WIDTH) + Sinusoidal(WIDTH)(T)).flatten(1, 2)  # (S, B·T, C)
-    for block in range(depth):
-        for part, sublayer in (("attention", attention), ("feedforward", network)):
-            name = f"body.blocks.{block}.{part}"
-            found = sublayer(norm(h, f"{name}.norm"), f"{name}.sublayer")
-            h = h + found if way.residual else found
-    return linear(norm(h, "body.norm"), "lm_head").view(S, B, T, V)
-
-
 def trained(way: Way, depth: int, rate: float, seeds: Sequence[int], cap: int) -> list[Ran]:
     """For each seed the steps to the loss, None if it was not reached, and the last loss."""
-    weights = stack_module_state([model(way, depth, seed) for seed in seeds])[0]  # (seeds, …)
+    models = [model(way, depth, seed) for seed in seeds]
+    weights = stack_module_state(models)[0]  # (seeds, …)
+    logits = vmap(partial(functional_call, models[0]))
     draws = [torch.Generator().manual_seed(seed) for seed in seeds]
     optimizer = torch.optim.Adam(list(weights.values()), rate, fused=True)
     last: list[Tensor] = []
     found: dict[int, Ran] = {}
     for step in range(1, cap + 1):
         x, y = (torch.stack(part) for part in zip(*map(reversing, draws), strict=True))
-        scores = logits(way, depth, weights, x).flatten(0, 2)
+        scores = logits(weights, x).flatten(0, 2)  # (seeds·B·T, V)
         each = F.cross_entropy(scores, y.flatten(), reduction="none").view(len(seeds), -1).mean(1)
         last = [*last[1 - LAST :], each.detach()]
         for at, mean in enumerate(torch.stack(last).mean(0).tolist()):
