@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib
+import math
 
 import pytest
 
@@ -17,6 +18,7 @@ NAMES = (
     "bits",
     "parts",
     "writes",
+    "rewarded",
     "tuned",
     "speed",
     "served",
@@ -85,6 +87,24 @@ def test_only_the_full_layers_copy_from_beyond_the_window():
     again, new = (run["gemma"]["random"]["700"][what] for what in ("again", "not read before"))
     assert again < 2 < run["windows everywhere"]["700"] and abs(new - 14.8) < 1
     assert run["windows everywhere"]["0"] == run["gemma"]["random"]["0"]["again"]
+
+
+def test_short_windows_cost_next_to_nothing_and_short_full_layers_do():
+    run = stored_run("real_parts")
+    switched = run["switched"]
+    more = {what: nats - switched["nothing"] for what, nats in switched.items()}
+    assert more["windows see 128"] < 0.05 < 0.3 < more["full layers see 128"]
+    assert run["layers"].count(512) == 15 and run["layers"].count("full") == 3
+    assert switched["norms behind the parts: one factor"] > 10 * math.log(262_144)
+    for kept in run["cache"].values():
+        assert kept["bytes"] == 15 * kept["windows"] + 3 * kept["full"]
+
+
+def test_a_bank_is_nearest_to_a_bank_of_its_own_sentences_from_the_first_layer_on():
+    banks = stored_run("real_parts")["banks"]
+    assert min(banks["nearest is of its sense"][1:]) > 10.9 / 12
+    assert max(banks["two senses"][1:]) < 0 < 0.2 < min(banks["one sense"][1:])
+    assert min(banks["one sense"][1:8]) > 0.35 > max(banks["one sense"][8:13])
 
 
 def test_prose_that_a_published_model_reads_is_that_of_the_stored_runs(root, monkeypatch):
