@@ -29,9 +29,12 @@ from attnbook.models.glm import glm4
 from attnbook.models.gpt2 import gpt2
 from attnbook.models.gpt_neox import gpt_neox
 from attnbook.models.granite import granite
+from attnbook.models.jamba import jamba
 from attnbook.models.llama import llama
+from attnbook.models.mamba import mamba
 from attnbook.models.olmo import olmo2
 from attnbook.models.parts import decoder
+from attnbook.models.qwen3_next import qwen3_next
 from attnbook.models.vit import vit
 from attnbook.norms import RMSNorm
 from attnbook.positions import Rotary
@@ -245,8 +248,7 @@ def test_an_encoder_and_a_vision_transformer_are_recorded():
 def shared() -> MaskedLanguageModel:
     """ALBERT: three blocks that are one module."""
     torch.manual_seed(4)
-    sizes = {"V": 11, "T": 8, "narrow": 6, "width": 16, "depth": 3, "heads": 4, "hidden": 24}
-    return drawn(albert(**sizes))
+    return drawn(albert(V=11, T=8, narrow=6, width=16, depth=3, heads=4, hidden=24))
 
 
 def apart(model: MaskedLanguageModel) -> MaskedLanguageModel:
@@ -296,3 +298,48 @@ def test_a_head_whose_keys_are_made_of_short_vectors_is_made_anew():
     for layer, head in ((0, 0), (1, 3)):
         x = run.stream[layer]
         assert_close(head_from(model, (layer, head), x, x, x), run.heads[layer][:, head])
+
+
+# -- blocks without attention ----------------------------------------------------------------------
+
+STATE = 32, 4, 3
+HYBRIDS = {
+    "qwen3_next": lambda: qwen3_next(
+        V=11, width=16, heads=(4, 2, 8), keys=(2, 6), values=(4, 4), hidden=(12, 14),
+        experts=(3, 2), full=[False, True, False],
+    ),
+    "jamba": lambda: jamba(
+        V=11, width=16, heads=4, kv_heads=2, hidden=12, experts=(3, 2),
+        blocks=[(False, False), (True, True), (False, True)], state=STATE,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HYBRIDS)
+@torch.no_grad()
+def test_of_blocks_without_attention_the_stream_is_kept_and_no_head(name):
+    model = made(HYBRIDS[name])
+    run = record(model, TOKENS)
+    assert_close(run.logits, model(TOKENS))
+    assert_close(lens(model, run.stream[-1]), run.logits)
+    for found in (run.heads, run.weights):
+        assert found[[0, 2]].isnan().all() and not found[1].isnan().any()
+    assert not run.middle.isnan().any()
+    parts = [written(model, (1, h), run.heads[1][:, h], run) for h in range(4)]
+    assert_close(run.stream[1] + sum(parts), run.middle[1])
+    x = run.stream[1]
+    assert_close(head_from(model, (1, 2), x, x, x), run.heads[1][:, 2])
+    with replaced(model, {(1, 2): torch.zeros(1)}):
+        assert not torch.allclose(model(TOKENS), run.logits, atol=1e-3)
+    refused = r"there is no head \(0, 0\): layers \[1\], heads 0 to 3"
+    with pytest.raises(ValueError, match=refused), replaced(model, {(0, 0): torch.zeros(1)}):
+        pass
+
+
+def test_a_model_without_any_attention_has_a_stream():
+    model = made(lambda: mamba(V=11, width=16, depth=2, state=STATE))
+    run = record(model, TOKENS)
+    assert run.heads.shape == (2, 2, 0, 6, 0) and run.middle.isnan().all()
+    assert_close(lens(model, run.stream[-1]), run.logits)
+    with torch.no_grad(), edited(model, 1, torch.zeros_like):
+        assert_close(model(TOKENS)[0], model(TOKENS)[1])

@@ -55,12 +55,36 @@ def body_of(model: nn.Module) -> Stack:
 def attentions(model: nn.Module) -> list[Attention]:
     """The attention of each block, in order; ValueError if the model is not made of such blocks."""
     found: list[Attention] = []
+    for number, layer in enumerate(attention_or_none(model)):
+        if layer is None:
+            raise ValueError(f"block {number} has no attention in a residual: Block(PreNorm(…), …)")
+        found.append(layer)
+    return found
+
+
+def attention_or_none(model: nn.Module) -> list[Attention | None]:
+    """The attention of each block, or None where another layer mixes the positions, as in Jamba.
+    ValueError if a block has one outside a residual: then there is no stream to speak of."""
+    found: list[Attention | None] = []
     for number, block in enumerate(body_of(model).blocks):
         wrapped = getattr(block, "attention", None)
         sublayer = wrapped if isinstance(block, ParallelBlock) else getattr(wrapped, "sublayer", 0)
-        if not isinstance(sublayer, Attention):
+        if isinstance(wrapped, Attention) and sublayer is not wrapped:
             raise ValueError(f"block {number} has no attention in a residual: Block(PreNorm(…), …)")
-        found.append(sublayer)
+        found.append(sublayer if isinstance(sublayer, Attention) else None)
+    return found
+
+
+def attention_of(model: nn.Module, head: Head) -> Attention:
+    """The attention that a head belongs to; ValueError unless the model has this head."""
+    layers = attention_or_none(model)
+    there = {number: layer.heads for number, layer in enumerate(layers) if layer is not None}
+    if head[0] not in there or not 0 <= head[1] < there[head[0]]:
+        places = f"0 to {len(layers) - 1}" if len(there) == len(layers) else f"{sorted(there)}"
+        most = max(there.values(), default=0) - 1
+        raise ValueError(f"there is no head {head}: layers {places}, heads 0 to {most}")
+    found = layers[head[0]]
+    assert found is not None
     return found
 
 
@@ -70,9 +94,10 @@ def record(model: nn.Module, tokens: Tensor, *given: Tensor) -> Recorded:
 
     `tokens` are images where the model is a vision transformer; what is `given` besides, such as a
     mask of padding, goes to the model, too. In a `ParallelBlock` `middle` is the stream with the
-    attention's part in it and without the network's, though the network did not read it.
+    attention's part in it and without the network's, though the network did not read it. `heads`
+    and `weights` are NaN in layers without attention, `middle` in blocks of one part.
     """
-    layers, blocks = attentions(model), body_of(model).blocks
+    layers, blocks = attention_or_none(model), body_of(model).blocks
     kept: dict[str, list[Tensor]] = {"stream": [], "middle": [], "heads": [], "weights": []}
 
     def keep(name: str) -> Callable[..., None]:
@@ -86,19 +111,37 @@ def record(model: nn.Module, tokens: Tensor, *given: Tensor) -> Recorded:
             kept["stream"].append(given[0])
 
     def keep_heads(layer: nn.Module, given: tuple[Tensor]) -> None:
-        kept["heads"].append(given[0].unflatten(-1, (layers[0].heads, -1)).transpose(1, 2))
+        heads = next(each.heads for each in layers if each is not None)
+        kept["heads"].append(given[0].unflatten(-1, (heads, -1)).transpose(1, 2))
 
     with ExitStack() as hooks:
         hooks.callback(blocks[0].register_forward_pre_hook(keep_first).remove)
         for block, layer in dict.fromkeys(zip(blocks, layers, strict=True)):  # shared ones once
             hooks.callback(block.register_forward_hook(keep("stream")).remove)
             middle = keep_sum if isinstance(block, ParallelBlock) else keep("middle")
-            hooks.callback(block.get_submodule("attention").register_forward_hook(middle).remove)
-            hooks.callback(layer.to_out.register_forward_pre_hook(keep_heads).remove)
-            hooks.callback(setattr, layer, "on_weights", layer.on_weights)
-            layer.on_weights = kept["weights"].append
+            if hasattr(block, "attention"):
+                first = block.get_submodule("attention")
+                hooks.callback(first.register_forward_hook(middle).remove)
+            if layer is not None:
+                hooks.callback(layer.to_out.register_forward_pre_hook(keep_heads).remove)
+                hooks.callback(setattr, layer, "on_weights", layer.on_weights)
+                layer.on_weights = kept["weights"].append
         logits = model(tokens, *given)
-    return Recorded(logits, **{name: torch.stack(all) for name, all in kept.items()})
+    stream, here = torch.stack(kept["stream"]), [layer is not None for layer in layers]
+    B, T = stream.shape[1:3]
+    return Recorded(
+        logits,
+        stream,
+        by_layer(kept["middle"], [hasattr(b, "attention") for b in blocks], stream[0]),
+        by_layer(kept["heads"], here, stream.new_zeros(B, 0, T, 0)),
+        by_layer(kept["weights"], here, stream.new_zeros(B, 0, T, T)),
+    )
+
+
+def by_layer(found: list[Tensor], here: list[bool], usual: Tensor) -> Tensor:
+    """What was found, layer by layer, and NaN in its shape, or in the usual one, elsewhere."""
+    rest, shape = iter(found), found[0] if found else usual
+    return torch.stack([next(rest) if yes else torch.full_like(shape, torch.nan) for yes in here])
 
 
 def lens(
@@ -118,8 +161,7 @@ def written(
     there, as in direct logit attribution. Then the heads of a run add up to what was added. Raises
     a ValueError if such a norm is there and no run is given.
     """
-    layer = attentions(model)[head[0]]
-    check_head(model, head)
+    layer = attention_of(model, head)
     weight = layer.to_out.get_parameter("weight")  # (C, H·D)
     D = weight.shape[1] // layer.heads
     part = output @ weight[:, head[1] * D : (head[1] + 1) * D].T
@@ -152,17 +194,7 @@ def share(after: nn.Module, part: Tensor, total: Tensor | None) -> Tensor:
     return (after.weight + after.offset) * part / size
 
 
-def check_head(model: nn.Module, head: Head) -> None:
-    """ValueError unless the model has this head."""
-    layers = attentions(model)
-    if not 0 <= head[0] < len(layers) or not 0 <= head[1] < layers[head[0]].heads:
-        raise ValueError(
-            f"there is no head {head}: layers 0 to {len(layers) - 1}, "
-            f"heads 0 to {layers[0].heads - 1}"
-        )
-
-
-def at_turn(parts: Sequence[nn.Module], number: int) -> Callable[[], bool]:
+def at_turn(parts: Sequence[nn.Module | None], number: int) -> Callable[[], bool]:
     """A question to be asked at each call of `parts[number]`: is it that of this number? Blocks
     that share their weights (ALBERT's) are one module, which is called once for each."""
     turns = [n for n, part in enumerate(parts) if part is parts[number]]
@@ -177,12 +209,10 @@ def replaced(model: nn.Module, outputs: Mapping[Head, Tensor]) -> Iterator[None]
     Zeros, or the head's mean, ablate it; its output in a run on another text is activation
     patching (Vig et al. 2020; Meng et al. 2022).
     """
-    layers = attentions(model)
-    for head in outputs:
-        check_head(model, head)
+    layers = {head[0]: attention_of(model, head) for head in outputs}
 
     def hook(number: int) -> Callable[..., Tensor | None]:
-        now = at_turn(layers, number)
+        now = at_turn(attention_or_none(model), number)
 
         def change(layer: nn.Module, given: tuple[Tensor]) -> Tensor | None:
             if not now():
@@ -196,8 +226,8 @@ def replaced(model: nn.Module, outputs: Mapping[Head, Tensor]) -> Iterator[None]
         return change
 
     with ExitStack() as hooks:
-        for number in {layer for layer, _ in outputs}:
-            handle = layers[number].to_out.register_forward_pre_hook(hook(number))
+        for number, layer in layers.items():
+            handle = layer.to_out.register_forward_pre_hook(hook(number))
             hooks.callback(handle.remove)
         yield
 
@@ -255,15 +285,18 @@ def head_from(
     With the same stream three times it is the head itself. Elhage et al. 2021, "Q-, K- and
     V-composition"; with one of them changed by one head only it is path patching, Wang et al. 2023.
     """
-    check_head(model, head)
-    layer = attentions(model)[head[0]]
+    layer = attention_of(model, head)
     norm = norm_before(body_of(model).blocks[head[0]])
     parts = (layer.placed(norm(x))[n] for n, x in enumerate((queries, keys, values)))
     q, k, v = parts
     past = causal if isinstance(model, LanguageModel) else None
     grid = Grid(queries.shape[0], queries.shape[1], k.shape[2], queries.device)
     mask, grid = layer.combine_masks(past, grid)
-    return layer.mix(q, k, v, mask, grid)[:, head[1]]
+    heads = layer.mix(q, k, v, mask, grid)
+    if layer.gate is not None:
+        made = layer.gate(heads.transpose(1, 2).flatten(2), norm(queries))
+        heads = made.unflatten(2, (layer.heads, -1)).transpose(1, 2)
+    return heads[:, head[1]]
 
 
 def norm_before(block: nn.Module) -> nn.Module:
