@@ -11,8 +11,13 @@ from attnbook.losses import token_loss
 from attnbook.train.loop import cosine
 from bookkit.results.stored_run import stored_run
 
-RUN = stored_run("batch_rate")
+RUN, LONGER = stored_run("batch_rate"), stored_run("batch_rate_longer")
 KEPT = RUN["table"]["kept in tokens"]
+SAID = {  # with four times the tokens: mean, and the ends of the interval
+    "batch 64, rate of 16 minus batch 64, twice the rate of 16": "twice the rate of batch 16 saves "
+    "{} nats ({} to {}, four seeds)",
+    "batch 16 minus batch 1": "batch 16 is behind by {} ({} to {})",
+}
 
 
 def test_every_best_rate_lies_inside_what_was_tried():
@@ -38,6 +43,25 @@ def test_a_small_batch_is_ahead_with_its_own_rate_alone_and_beta_matters_less():
         compared["batch 1, 0.95 minus kept"],
     )
     assert rule["low"] > beta["high"] and beta["low"] < 0 < beta["mean"]
+
+
+def test_with_four_times_the_tokens_the_rate_grows_up_to_64_and_the_page_says_so(root):
+    for row in LONGER["table"].values():
+        means = {float(rate): fmean(losses) for rate, losses in row["losses"].items()}
+        assert min(means, key=means.get) == row["rate"]
+        assert min(means) < row["rate"] < max(means)
+    rates = {B: row["rate"] for B, row in LONGER["table"].items()}
+    assert rates["16"] == 4 * rates["1"] == 0.008
+    page, claims = (
+        (root / "book" / f"{name}.ipynb").read_text("utf-8")
+        for name in ("14-deeper-hyperparameters", "lectures-checked")
+    )
+    for what, said in SAID.items():
+        found = LONGER["compared"][what]
+        numbers = (f"{found[part]:.2f}" for part in ("mean", "low", "high"))
+        assert said.format(*numbers) in page
+    found = LONGER["compared"]["batch 64, rate of 16 minus batch 64, twice the rate of 16"]
+    assert "{mean:.2f} nats (95 % interval {low:.2f} to {high:.2f})".format(**found) in claims
 
 
 @pytest.mark.parametrize("B", [16, 64])
