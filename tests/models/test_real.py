@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import torch
 from torch.testing import assert_close
 
 from attnbook.generate.sampling import generate
+from attnbook.inside.circuits import lens, reading_at, record, replaced
 from attnbook.inside.watch import watch
 from attnbook.models.hub import load, load_tokenizer, save
 
@@ -47,6 +49,54 @@ def test_gemma_has_the_logits_of_transformers_and_writes_the_same():
     assert_close(ours(tokens), theirs(tokens).logits, rtol=0, atol=1e-4)
     expected = theirs.generate(tokens, max_new_tokens=20, do_sample=False)
     assert torch.equal(generate(ours, tokens, expected.shape[1] - tokens.shape[1]), expected)
+
+
+@pytest.mark.timeout(600)
+@torch.no_grad()
+def test_what_is_seen_and_changed_inside_gemma_is_what_hooks_on_transformers_see_and_change():
+    folder = place("ATTNBOOK_GEMMA")
+    transformers = pytest.importorskip("transformers")
+    tokens, other = (
+        torch.tensor([load_tokenizer(folder).encode(text).ids])
+        for text in (
+            "When Mary and John went to the store, John gave a drink to",
+            "When Kate and Paul went to the store, Paul gave a drink to",
+        )
+    )
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager")
+    layers, ours = theirs.model.layers, load(folder)
+    with reading_at(ours):
+        run, elsewhere = record(ours, tokens), record(ours, other)
+    seen = theirs(tokens, output_attentions=True, output_hidden_states=True, logits_to_keep=1)
+    assert_close(run.weights, torch.stack(seen.attentions), rtol=0, atol=1e-4)
+    for mine, true in zip(run.stream[:-1], seen.hidden_states, strict=False):
+        assert_close(mine, true, rtol=0, atol=1e-5 * float(true.abs().max()))
+    early = theirs.lm_head(theirs.model.norm(seen.hidden_states[13][:, -1]))
+    assert_close(lens(ours, run.stream[13][:, -1]), early, rtol=0, atol=1e-3)
+
+    heads, there = [(5, 2), (4, 1), (11, 3)], {}  # as in the other sentence
+
+    def keep(layer, part, given):
+        there[layer] = given[0]
+
+    def put(layer, part, given):
+        x = given[0].clone()
+        for number, head in heads:
+            if number == layer:
+                where = slice(256 * head, 256 * (head + 1))
+                x[..., where] = there[layer][..., where]
+        return (x,)
+
+    for hook, given in ((keep, other), (put, tokens)):
+        handles = [
+            layers[n].self_attn.o_proj.register_forward_pre_hook(partial(hook, n)) for n, _ in heads
+        ]
+        changed = theirs(given, logits_to_keep=1).logits
+        for handle in handles:
+            handle.remove()
+    with reading_at(ours), replaced(ours, {(n, h): elsewhere.heads[n][:, h] for n, h in heads}):
+        assert_close(ours(tokens), changed, rtol=0, atol=1e-3)
+    assert (changed - seen.logits).abs().max() > 1
 
 
 @pytest.mark.timeout(600)
