@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from attnbook import device, seq2seq
 from attnbook.data import pairs, translations
+from attnbook.data.vocabulary import BEGIN, END
 from attnbook.generate.search import beam_search, greedy_search
 from attnbook.losses import parameters, token_loss
 from attnbook.models.vaswani import vaswani_2017
@@ -78,17 +79,17 @@ def search(
 ) -> Tensor:
     """The tokens found for each source of the batch: the likeliest at each step, or with beams."""
     if isinstance(model, seq2seq.Seq2Seq):
-        return model.greedy(batch.source, batch.source_mask, pairs.BEGIN, pairs.END, limit)[0]
+        return model.greedy(batch.source, batch.source_mask, BEGIN, END, limit)[0]
     memory = model.encode(batch.source, batch.source_mask).repeat_interleave(beams, 0)
     mask = batch.source_mask.repeat_interleave(beams, 0)
-    start = batch.source.new_full((len(batch.source), 1), pairs.BEGIN)
+    start = batch.source.new_full((len(batch.source), 1), BEGIN)
 
     def next_logits(tokens: Tensor) -> Tensor:
         return model.decode(tokens, memory, mask)[:, -1]
 
     if beams == 1:
-        return greedy_search(next_logits, start, pairs.END, limit)
-    return beam_search(next_logits, start, pairs.END, limit, beams, alpha)
+        return greedy_search(next_logits, start, END, limit)
+    return beam_search(next_logits, start, END, limit, beams, alpha)
 
 
 def translate(

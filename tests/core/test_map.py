@@ -50,3 +50,43 @@ def test_the_chapters_speak_of_what_they_are_said_to_explain(name, chapters, roo
         if name != "weights":  # files of numbers; `shipped` reads them
             words = {f"attnbook.{name}", *classes_of(package / name)}
             assert any(re.search(rf"\b{re.escape(word)}\b", text) for word in words)
+
+
+def defined(body):
+    """The names that a module defines: not those that it imports."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.If | ast.Try):
+            yield from defined([*node.body, *node.orelse])
+        else:
+            inside = (part for part in ast.walk(node) if isinstance(part, ast.Name))
+            yield from (part.id for part in inside if isinstance(part.ctx, ast.Store))
+
+
+def programs(root):
+    """The code of every file and of every cell."""
+    for folder in ("src", "tests", "results", "benchmarks", "tools", "book", "labs"):
+        for path in (root / folder).rglob("*.py"):
+            yield path, path.read_text("utf-8")
+        for path in (root / folder).rglob("*.ipynb"):
+            for cell in json.loads(path.read_text("utf-8"))["cells"]:
+                if cell["cell_type"] == "code":
+                    yield path, re.sub(r"(?m)^( *)[%!].*", r"\1pass", "".join(cell["source"]))
+
+
+def test_a_name_is_imported_from_the_file_that_defines_it(root):
+    """One name, one address: what is exported twice, nobody knows where to look up."""
+    there = {}
+    for path in (root / "src").rglob("*.py"):
+        words = path.relative_to(root / "src").with_suffix("").parts
+        name = ".".join(words).removesuffix(".__init__")
+        there[name] = {*defined(ast.parse(path.read_text("utf-8")).body)}
+    elsewhere = []
+    for path, code in programs(root):
+        for node in ast.walk(ast.parse(code)):
+            if isinstance(node, ast.ImportFrom) and node.module in there and not node.level:
+                names = {each.name for each in node.names} - there[node.module]
+                wrong = [name for name in names if f"{node.module}.{name}" not in there]
+                elsewhere += [f"{path.relative_to(root)}: {node.module}.{n}" for n in wrong]
+    assert elsewhere == []

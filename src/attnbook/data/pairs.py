@@ -10,10 +10,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from attnbook.data import grammar, translations
-from attnbook.data.vocabulary import BEGIN, END, PAD, SPECIALS, UNKNOWN, Pair, Vocabulary
-
-__all__ = ["BEGIN", "END", "PAD", "SPECIALS", "UNKNOWN", "Vocabulary"]
-__all__ += ["Batch", "Pairs", "batch", "batches_in_order", "load", "sampler"]
+from attnbook.data.vocabulary import BEGIN, END, PAD, Pair, Vocabulary
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,7 +84,7 @@ def load(name: str = "toy") -> Pairs:
     return Pairs(name, source=source, target=target, **parts)
 
 
-def _padded(rows: list[list[int]]) -> Int[Tensor, "B T"]:
+def _pad(rows: list[list[int]]) -> Int[Tensor, "B T"]:
     T = max(map(len, rows))
     return torch.tensor([row + [PAD] * (T - len(row)) for row in rows])
 
@@ -104,9 +101,9 @@ def batch(pairs: Sequence[Pair], source_vocab: Vocabulary, target_vocab: Vocabul
             side = "target" if source else "source"
             raise ValueError(f"the {side} sentence of pair {place} is empty")
     targets = [target_vocab.encode(target) for _, target in pairs]
-    sources = _padded([source_vocab.encode(source) for source, _ in pairs])
-    target_in = _padded([[BEGIN, *row] for row in targets])
-    target_out = _padded([[*row, END] for row in targets])
+    sources = _pad([source_vocab.encode(source) for source, _ in pairs])
+    target_in = _pad([[BEGIN, *row] for row in targets])
+    target_out = _pad([[*row, END] for row in targets])
     return Batch(sources, sources != PAD, target_in, target_out, target_out != PAD)
 
 
@@ -141,12 +138,12 @@ def sampler(
         bucket = next(bucket for bucket in range(buckets) if place < edges[bucket + 1])
         low, high = edges[bucket], edges[bucket + 1]
         rows = low + torch.randperm(high - low, generator=generator)[:B]
-        return _cropped(Batch(*(tensor[rows] for tensor in everything)))
+        return _crop(Batch(*(tensor[rows] for tensor in everything)))
 
     return sample
 
 
-def _cropped(wide: Batch) -> Batch:
+def _crop(wide: Batch) -> Batch:
     """The batch without the columns that hold only padding."""
     Tk, Tq = (int(mask.any(0).sum()) for mask in (wide.source_mask, wide.target_mask))
     widths = (Tk, Tk, Tq, Tq, Tq)
