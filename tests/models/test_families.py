@@ -9,10 +9,11 @@ import pytest
 import torch
 from family_cases import CASES, GAP, YARN, V, config_of, inputs
 from safetensors.torch import load_file, save_file
+from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.testing import assert_close
 
-from attnbook.attention import Projection
+from attnbook.attention import Attention, Projection
 from attnbook.losses import parameters
 from attnbook.models.apertus import apertus
 from attnbook.models.bart import bart
@@ -490,6 +491,40 @@ def test_each_dropout_of_gpt2_has_the_rate_of_its_config():
     rates = attention.dropout.p, attention.sublayer.dropout, model.embed.dropout.p
     assert rates == (0.2, 0.3, 0.4)
     assert build(sizes).body.blocks[0].attention.sublayer.dropout == 0.1  # as transformers has it
+
+
+def rates(model):
+    """The rates at which a model drops anything in training."""
+    found = {part.p for part in model.modules() if isinstance(part, nn.Dropout)}
+    return (found | {part.dropout for part in model.modules() if isinstance(part, Attention)}) - {0}
+
+
+def with_dropout(case, rate):
+    """A config of the case in which `rate(name)` is that of every setting that names a dropout."""
+    config = config_of(transformers, case).to_dict()
+    drops = [name for name, value in config.items() if "drop" in name and isinstance(value, float)]
+    return config | {name: rate(name) for name in drops}
+
+
+@pytest.mark.parametrize("case", EACH_KIND)
+def test_what_a_config_does_not_drop_is_not_dropped(case):
+    config = with_dropout(case, lambda name: 0.0)
+    assert rates(families()[config["model_type"]].build(config)) == set()
+
+
+BERTS = ["bert", "roberta", "distilbert", "electra", "albert", "vit"]
+DROPS = {case: {0.2, 0.3} for case in BERTS}  # on the residual path, and on the weights
+DROPS |= {case: {0.2} for case in ("bart", "detr", "opt", "wav2vec2", "hubert")}
+
+
+@pytest.mark.parametrize("case", DROPS)
+def test_what_a_config_drops_is_dropped(case):
+    config = with_dropout(case, lambda name: 0.3 if "att" in name else 0.2)
+    build = families()[config["model_type"]].build
+    assert rates(build(config)) == DROPS[case]
+    usual = config_of(transformers, case).to_dict()
+    silent = {name: value for name, value in usual.items() if "drop" not in name}
+    assert rates(build(silent)) == rates(build(usual))  # what no file says is as in transformers
 
 
 def test_quantised_weights_are_refused(folder):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from attnbook.attention import Attention, MultiHeadAttention, SplitProjection
 from attnbook.block import Block, CrossBlock, PostNorm, Stack
 from attnbook.feedforward import MLP
-from attnbook.models.config import Config, activation, given, only, read
+from attnbook.models.config import Config, activation, only, or_default, read
 from attnbook.models.layout import Table, reshaped
 from attnbook.models.parts import OffsetLearned
 from attnbook.models.registry import family
@@ -39,15 +39,16 @@ def bart(
     hidden: tuple[int, int] = (4096, 4096),
     scale: float = 1.0,
     activation: nn.Module | None = None,
+    dropout: float = 0.1,
 ) -> EncoderDecoder:
     """Lewis et al. 2020, section 2.1, large: the transformer of 2017 with GELU, learned positions
     that begin at 2, and a norm behind each embedding. Pairs are of encoder and decoder."""
 
     def post(part: nn.Module) -> PostNorm:
-        return PostNorm(part, LayerNorm(width), 0.1)
+        return PostNorm(part, LayerNorm(width), dropout)
 
     def network(hidden: int) -> PostNorm:
-        return post(MLP(width, hidden, given(activation, nn.GELU())))
+        return post(MLP(width, hidden, or_default(activation, nn.GELU())))
 
     def across() -> PostNorm:
         maps = (nn.Linear(width, width) for _ in range(3))
@@ -55,7 +56,7 @@ def bart(
 
     tokens = nn.Embedding(V, width)
     source, target = (
-        Embed(tokens, width, OffsetLearned(T, width, 2), scale, LayerNorm(width), 0.1)
+        Embed(tokens, width, OffsetLearned(T, width, 2), scale, LayerNorm(width), dropout)
         for _ in range(2)
     )
     own = [partial(MultiHeadAttention, width, n) for n in heads]
@@ -102,4 +103,5 @@ def build_bart(config: Config) -> nn.Module:
     only(config, "static_position_embeddings", False)
     function = activation(config.get("activation_function", "gelu"))
     scale = width**0.5 if config.get("scale_embedding", False) else 1.0
-    return bart(V, T, width, depth, heads, hidden, scale, function)
+    dropout = config.get("dropout", 0.1)
+    return bart(V, T, width, depth, heads, hidden, scale, function, dropout)

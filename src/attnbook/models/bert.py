@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from attnbook.attention import MultiHeadAttention
 from attnbook.block import Block, PostNorm, Stack
 from attnbook.feedforward import MLP
-from attnbook.models.config import SIZES, Config, Sizes, activation, given, only, read
+from attnbook.models.config import SIZES, Config, Sizes, activation, only, or_default, read
 from attnbook.models.parts import OffsetLearned
 from attnbook.models.registry import family
 from attnbook.norms import LayerNorm
@@ -26,20 +26,29 @@ def bert(
     eps: float = 1e-12,
     activation: nn.Module | None = None,
     positions: Positions | None = None,
+    attention_dropout: float = 0.0,
 ) -> MaskedLanguageModel:
     """Devlin et al. 2019, section 3, BERT-base with the head of its first task: 110 million
     parameters. With `token_types` = 2 it is told in which of two texts each token stands.
-    `hidden` is 4 × width."""
-    gelu, norm = given(activation, nn.GELU()), LayerNorm(width, eps)
+    `hidden` is 4 × width. `dropout` acts on the embedding and on what is added to the residual
+    path, `attention_dropout` on the weights."""
+    gelu, norm = or_default(activation, nn.GELU()), LayerNorm(width, eps)
     positions = Learned(T, width) if positions is None else positions
     embed = Embed(V, width, positions, norm=norm, dropout=dropout, token_types=token_types)
     inner = 4 * width if hidden is None else hidden
-    body = Stack([post_norm(width, heads, inner, gelu, eps, dropout) for _ in range(depth)])
+    rates = dropout, attention_dropout
+    body = Stack([post_norm(width, heads, inner, gelu, eps, *rates) for _ in range(depth)])
     return initialise(MaskedLanguageModel(embed, body, head(embed, width, eps, gelu)), normal)
 
 
 def post_norm(
-    width: int, heads: int, hidden: int, activation: nn.Module, eps: float, dropout: float = 0.1
+    width: int,
+    heads: int,
+    hidden: int,
+    activation: nn.Module,
+    eps: float,
+    dropout: float = 0.1,
+    attention_dropout: float = 0.0,
 ) -> Block:
     """The block that BERT and its heirs share: a norm behind each sum. Devlin et al. 2019,
     section 3."""
@@ -47,7 +56,8 @@ def post_norm(
     def post(part: nn.Module) -> PostNorm:
         return PostNorm(part, LayerNorm(width, eps), dropout)
 
-    return Block(post(MultiHeadAttention(width, heads)), post(MLP(width, hidden, activation)))
+    attention = MultiHeadAttention(width, heads, dropout=attention_dropout)
+    return Block(post(attention), post(MLP(width, hidden, activation)))
 
 
 def head(embed: Embed, width: int, eps: float, activation: nn.Module) -> nn.Sequential:
@@ -69,11 +79,12 @@ def roberta(
     hidden: int | None = None,
     eps: float = 1e-5,
     activation: nn.Module | None = None,
+    attention_dropout: float = 0.0,
 ) -> MaskedLanguageModel:
     """Liu et al. 2019, section 4: BERT, trained longer, without the question which text is which.
     Its positions begin at 2."""
     sizes = V, T, width, depth, heads, dropout, token_types, hidden
-    return bert(*sizes, eps, activation, positions=OffsetLearned(T, width, first=2))
+    return bert(*sizes, eps, activation, OffsetLearned(T, width, first=2), attention_dropout)
 
 
 def distilbert(
@@ -86,9 +97,11 @@ def distilbert(
     hidden: int | None = None,
     eps: float = 1e-12,
     activation: nn.Module | None = None,
+    attention_dropout: float = 0.0,
 ) -> MaskedLanguageModel:
     """Sanh et al. 2019, section 3: every other layer of BERT, and nothing about two texts."""
-    return bert(V, T, width, depth, heads, dropout, 0, hidden, eps, activation)
+    sizes = V, T, width, depth, heads, dropout, 0, hidden
+    return bert(*sizes, eps, activation, attention_dropout=attention_dropout)
 
 
 class NarrowEmbed(Embed):
@@ -103,8 +116,9 @@ class NarrowEmbed(Embed):
         positions: Positions,
         norm: nn.Module,
         token_types: int,
+        dropout: float = 0.1,
     ):
-        super().__init__(V, narrow, positions, norm=norm, dropout=0.1, token_types=token_types)
+        super().__init__(V, narrow, positions, norm=norm, dropout=dropout, token_types=token_types)
         self.to_width = nn.Linear(narrow, width)
 
     def forward(
@@ -128,13 +142,16 @@ def electra(
     token_types: int = 2,
     eps: float = 1e-12,
     activation: nn.Module | None = None,
+    dropout: float = 0.1,
+    attention_dropout: float = 0.0,
 ) -> MaskedLanguageModel:
     """Clark et al. 2020, section 2, the small generator: BERT with a narrow embedding, which fills
     gaps with tokens that another model learns to find out."""
     norm = LayerNorm(narrow, eps)
-    embed = NarrowEmbed(V, narrow, width, Learned(T, narrow), norm, token_types)
-    gelu = given(activation, nn.GELU())
-    body = Stack([post_norm(width, heads, hidden, gelu, eps) for _ in range(depth)])
+    embed = NarrowEmbed(V, narrow, width, Learned(T, narrow), norm, token_types, dropout)
+    gelu = or_default(activation, nn.GELU())
+    rates = dropout, attention_dropout
+    body = Stack([post_norm(width, heads, hidden, gelu, eps, *rates) for _ in range(depth)])
     model = MaskedLanguageModel(embed, body, head(embed, width, eps, nn.GELU()))
     return initialise(model, normal)
 
@@ -150,12 +167,15 @@ def albert(
     token_types: int = 2,
     eps: float = 1e-12,
     activation: nn.Module | None = None,
+    dropout: float = 0.1,
+    attention_dropout: float = 0.0,
 ) -> MaskedLanguageModel:
     """Lan et al. 2020, section 3.1, base: BERT with a narrow embedding, and one block's weights
     for all depths."""
-    gelu, norm = given(activation, nn.GELU(approximate="tanh")), LayerNorm(narrow, eps)
-    embed = NarrowEmbed(V, narrow, width, Learned(T, narrow), norm, token_types)
-    body = Stack([post_norm(width, heads, hidden, gelu, eps)] * depth)
+    gelu, norm = or_default(activation, nn.GELU(approximate="tanh")), LayerNorm(narrow, eps)
+    embed = NarrowEmbed(V, narrow, width, Learned(T, narrow), norm, token_types, dropout)
+    block = post_norm(width, heads, hidden, gelu, eps, dropout, attention_dropout)
+    body = Stack([block] * depth)
     return initialise(MaskedLanguageModel(embed, body, head(embed, width, eps, gelu)), normal)
 
 
@@ -224,8 +244,8 @@ ALBERT = bert_names("albert") | {
 OTHER_TASKS = ("*.pooler.*", "pooler.*", "cls.seq_relationship.*", "*.decoder.bias")
 
 
-def of_bert(config: Config) -> Sizes:
-    """The settings of BERT and RoBERTa."""
+def of_bert(config: Config, dropout: float = 0.1) -> Sizes:
+    """The settings of BERT and RoBERTa; `dropout` is the rate where config.json names none."""
     V, width, depth, heads, hidden, token_types = read(
         config, *SIZES, "intermediate_size", "type_vocab_size"
     )
@@ -237,6 +257,8 @@ def of_bert(config: Config) -> Sizes:
         **{"V": V, "width": width, "depth": depth, "heads": heads, "hidden": hidden},
         **{"token_types": token_types, "eps": config.get("layer_norm_eps", 1e-12)},
         "activation": activation(config.get("hidden_act", "gelu")),
+        "dropout": config.get("hidden_dropout_prob", dropout),
+        "attention_dropout": config.get("attention_probs_dropout_prob", dropout),
     }
 
 
@@ -261,7 +283,9 @@ def build_distilbert(config: Config) -> nn.Module:
     only(config, "tie_word_embeddings", True)
     gelu = activation(config.get("activation", "gelu"))
     V, T, width, depth, heads, hidden = read(config, *names)
-    return distilbert(V, T, width, depth, heads, hidden=hidden, activation=gelu)
+    rates = config.get("dropout", 0.1), config.get("attention_dropout", 0.1)
+    sizes = V, T, width, depth, heads, rates[0], hidden
+    return distilbert(*sizes, activation=gelu, attention_dropout=rates[1])
 
 
 @family("electra", ELECTRA, "ElectraForMaskedLM", prefix="electra.", extra=OTHER_TASKS)
@@ -278,4 +302,4 @@ def build_albert(config: Config) -> nn.Module:
     T, narrow = read(config, "max_position_embeddings", "embedding_size")
     only(config, "num_hidden_groups", 1)
     only(config, "inner_group_num", 1)
-    return albert(T=T, narrow=narrow, **of_bert(config))
+    return albert(T=T, narrow=narrow, **of_bert(config, dropout=0.0))

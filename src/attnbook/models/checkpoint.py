@@ -22,7 +22,7 @@ def configuration(source: str | Path, kind: str | None = None) -> dict[str, Any]
         config = gguf_file.configuration(path)
     else:
         path = find(source, "config.json")
-        config = undamaged(path, lambda path: json.loads(path.read_bytes()))
+        config = read_or_refuse(path, lambda path: json.loads(path.read_bytes()))
     if not isinstance(config, dict):
         raise ValueError(f"{path} holds no settings but {config!r}")
     if kind is not None:
@@ -45,7 +45,9 @@ def checkpoint(source: str | Path) -> Mapping[str, Tensor]:
             paths = files(source, PICKLED)
         except OSError:
             raise missing from None
-    return {name: tensor for path in paths for name, tensor in undamaged(path, unpickled).items()}
+    return {
+        name: tensor for path in paths for name, tensor in read_or_refuse(path, unpickle).items()
+    }
 
 
 def files(source: str | Path, name: str) -> list[Path]:
@@ -58,7 +60,7 @@ def files(source: str | Path, name: str) -> list[Path]:
             index = find(source, f"{name}.index.json")
         except OSError:
             raise error from None
-    parts = undamaged(index, lambda path: json.loads(path.read_bytes())["weight_map"].values())
+    parts = read_or_refuse(index, lambda path: json.loads(path.read_bytes())["weight_map"].values())
     return [find(source, part) for part in sorted(set(parts))]
 
 
@@ -78,7 +80,7 @@ class SafeTensors(Mapping[str, Tensor]):
         self.paths: dict[str, Path] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
         for path in paths:
-            found = undamaged(path, shapes)
+            found = read_or_refuse(path, shapes)
             self.paths |= dict.fromkeys(found, path)
             self.shapes |= found
 
@@ -101,7 +103,7 @@ def shape_of(tensors: Mapping[str, Any], name: str) -> tuple[int, ...]:
     return tuple(tensors[name].shape) if known is None else known[name]
 
 
-def unpickled(path: Path) -> dict[str, Tensor]:
+def unpickle(path: Path) -> dict[str, Tensor]:
     """The tensors of a file in torch's own format. It may hold nothing else: what would run code
     when it is read is refused."""
     import torch
@@ -113,7 +115,7 @@ def unpickled(path: Path) -> dict[str, Tensor]:
     return {name: tensor for name, tensor in found.items() if isinstance(tensor, Tensor)}
 
 
-def undamaged(path: Path, read: Callable[[Path], Any]) -> Any:
+def read_or_refuse(path: Path, read: Callable[[Path], Any]) -> Any:
     """What `read` makes of a file, or a ValueError that names the file."""
     try:
         return read(path)

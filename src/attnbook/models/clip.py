@@ -13,7 +13,7 @@ from attnbook.attention import MultiHeadAttention
 from attnbook.block import Block, PreNorm, Stack
 from attnbook.feedforward import MLP, QuickGELU
 from attnbook.masks import causal
-from attnbook.models.config import SIZES, Config, Sizes, activation, given, only, read
+from attnbook.models.config import SIZES, Config, Sizes, activation, only, or_default, read
 from attnbook.models.layout import Table, convolution
 from attnbook.models.registry import family
 from attnbook.models.vit import of_pictures
@@ -102,7 +102,7 @@ def clip_pictures(
     """Radford et al. 2021, section 2.4 and table 20, ViT-B/32: a vision transformer with a norm
     before its blocks, too, and a map to the `shared` width in place of classes."""
     rows, columns = grid_of(image, patch)
-    gelu = given(activation, QuickGELU())
+    gelu = or_default(activation, QuickGELU())
     body = tower_blocks(width, depth, heads, hidden, gelu, eps)
     stack = NormedStack(LayerNorm(width, eps), body, LayerNorm(width, eps))
     positions, patches = Learned(rows * columns + 1, width), Patches(patch, width, 3, bias=False)
@@ -124,7 +124,7 @@ def clip_texts(
     eps: float = 1e-5,
 ) -> TextTower:
     """Radford et al. 2021, section 2.4 and table 20: a small GPT-2 that is read at its end."""
-    gelu = given(activation, QuickGELU())
+    gelu = or_default(activation, QuickGELU())
     body = Stack(tower_blocks(width, depth, heads, hidden, gelu, eps), LayerNorm(width, eps))
     embed, to_shared = Embed(V, width, Learned(T, width)), nn.Linear(width, shared, bias=False)
     return initialise(TextTower(embed, body, to_shared, end), normal)

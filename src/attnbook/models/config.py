@@ -52,7 +52,7 @@ def only(config: Mapping[str, Any], name: str, *values: Any) -> None:
         raise ValueError(f"config.json has {name} = {config[name]!r}; supported is {supported}")
 
 
-def given(part: nn.Module | None, usual: nn.Module) -> nn.Module:
+def or_default(part: nn.Module | None, usual: nn.Module) -> nn.Module:
     """The part, or the usual one if none is given: a part that holds nothing is false, too."""
     return usual if part is None else part
 

@@ -146,12 +146,13 @@ def detr(
     heads: tuple[int, int] = (8, 8),
     hidden: tuple[int, int] = (2048, 2048),
     backbone: ResNet | None = None,
+    dropout: float = 0.1,
 ) -> Detector:
     """Carion et al. 2020, "End-to-end object detection with transformers", section 4, with
     ResNet-50. Pairs are of encoder and decoder."""
 
     def post(part: nn.Module) -> PostNorm:
-        return PostNorm(part, LayerNorm(width), 0.1)
+        return PostNorm(part, LayerNorm(width), dropout)
 
     def attention(heads: int) -> PostNorm:
         project = PlacedProjection(heads, *(nn.Linear(width, width) for _ in range(3)))
@@ -226,4 +227,5 @@ def build_detr(config: Config) -> nn.Module:
         tuple(read(config, *(f"{side}_{size}" for side in sides)))
         for size in ("layers", "attention_heads", "ffn_dim")
     )
-    return detr(classes(config), queries, width, depth, heads, hidden, build_backbone(config))
+    sizes = classes(config), queries, width, depth, heads, hidden
+    return detr(*sizes, build_backbone(config), config.get("dropout", 0.1))

@@ -7,7 +7,7 @@ from torch import nn
 from attnbook.attention import Attention, Projection
 from attnbook.block import Block, ParallelBlock, PreNorm
 from attnbook.feedforward import MLP
-from attnbook.models.config import SIZES, Config, activation, given, only, read, rotation
+from attnbook.models.config import SIZES, Config, activation, only, or_default, read, rotation
 from attnbook.models.layout import Table, by_group
 from attnbook.models.parts import decoder
 from attnbook.models.registry import family
@@ -34,7 +34,7 @@ def gpt_neox(
 
     def block() -> nn.Module:
         attention = Attention(Projection(width, heads), nn.Linear(width, width), rotate)
-        network = MLP(width, hidden, given(activation, nn.GELU()))
+        network = MLP(width, hidden, or_default(activation, nn.GELU()))
         if parallel:
             return ParallelBlock(attention, network, norm(), norm())
         return Block(PreNorm(attention, norm()), PreNorm(network, norm()))

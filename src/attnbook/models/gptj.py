@@ -5,7 +5,7 @@ from functools import partial
 from torch import nn
 
 from attnbook.feedforward import MLP
-from attnbook.models.config import Config, activation, given, only, read
+from attnbook.models.config import Config, activation, only, or_default, read
 from attnbook.models.layout import Table
 from attnbook.models.parts import side_by_side
 from attnbook.models.registry import family
@@ -27,7 +27,7 @@ def gptj(
     """Wang and Komatsuzaki 2021, 6B: the first with both parts side by side; `turning` channels of
     a head are rotated, neighbours in pairs, and the map to the vocabulary has a bias."""
     rotate = Rotary(width // heads, frequencies=linear(turning), pairs=neighbours)
-    network = partial(MLP, width, hidden, given(activation, nn.GELU(approximate="tanh")))
+    network = partial(MLP, width, hidden, or_default(activation, nn.GELU(approximate="tanh")))
     norm = partial(LayerNorm, width, eps)
     return side_by_side(V, width, depth, heads, network, rotate, norm, biases=(False, True))
 

@@ -27,7 +27,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.overrides import TorchFunctionMode
 
 from attnbook.models import gguf_file
-from attnbook.models.checkpoint import checkpoint, configuration, find, shape_of, undamaged
+from attnbook.models.checkpoint import checkpoint, configuration, find, read_or_refuse, shape_of
 from attnbook.models.layout import Place, places
 from attnbook.models.parts import EncoderAlone
 from attnbook.models.registry import Family, families
@@ -59,6 +59,9 @@ def load(
     A checkpoint whose last part is of another task, or that has none, gives the model without a
     head: its output are the vectors, (B, T, C). So does `head=False`. A warning names what was left
     out. Raises a ValueError that names what does not fit, before anything is copied.
+
+    Dropout, for training on, has the rates of config.json where the recipe has it; other families
+    train without.
     """
     dtype = of_name(dtype)
     config = configuration(source, kind)
@@ -73,7 +76,7 @@ def load(
     more = bool(candidates) and name != family.architecture
     faults = faults_of(model, tensors, family, more) if candidates else {}
     if "missing" in faults or not candidates:
-        for shorter in shortened(model):
+        for shorter in truncate(model):
             found = faults_of(shorter, tensors, family, True)
             if not found:
                 model, faults = shorter, {}
@@ -91,7 +94,7 @@ def load(
             place.take(tensors[chosen[there]])
     ends = "" if whole else "the model ends with vectors, (B, T, C); "
     if head and (left or ends):
-        warnings.warn(f"{source}: {ends}left out: {listed(left) or 'nothing'}", stacklevel=2)
+        warnings.warn(f"{source}: {ends}left out: {first_few(left) or 'nothing'}", stacklevel=2)
     return model.to(dtype).eval()
 
 
@@ -100,7 +103,9 @@ def load_tokenizer(source: str | Path) -> Tokenizer:
     path = gguf_file.of(source)
     if path is not None:
         return gguf_file.tokenizer(path)
-    return undamaged(find(source, "tokenizer.json"), lambda path: Tokenizer.from_file(str(path)))
+    return read_or_refuse(
+        find(source, "tokenizer.json"), lambda path: Tokenizer.from_file(str(path))
+    )
 
 
 ON_META: ContextVar[bool] = ContextVar("parameters go to the meta device", default=False)
@@ -165,7 +170,7 @@ def head_of(model: nn.Module) -> str | None:
     return None
 
 
-def shortened(model: nn.Module) -> Iterator[nn.Module]:
+def truncate(model: nn.Module) -> Iterator[nn.Module]:
     """The model without its head, then the encoder of an encoder–decoder alone."""
     name = head_of(model)
     if name is not None:
@@ -189,13 +194,15 @@ def save(model: nn.Module, folder: str | Path, config: Mapping[str, Any]) -> Non
     with without_weights():
         built = family.build(config)
     if bare:  # of the same kind, without a head
-        built = next((m for m in shortened(built) if type(m) is type(model)), built)
+        built = next((m for m in truncate(built) if type(m) is type(model)), built)
     sizes = {name: p.shape for name, p in where(built, family).items()}
     tensors = {name: place.get().contiguous() for name, place in where(model, family).items()}
     wrong = [name for name in sizes.keys() | tensors if name not in tensors or name not in sizes]
     wrong += [n for n in sizes.keys() & tensors if tuple(tensors[n].shape) != sizes[n]]
     if wrong:
-        raise ValueError(f"the config is of another model: {listed(sorted(wrong))} would not fit")
+        raise ValueError(
+            f"the config is of another model: {first_few(sorted(wrong))} would not fit"
+        )
     if bare:
         tensors = {name.removeprefix(family.prefix): x for name, x in tensors.items()}
         name = str((config.get("architectures") or [""])[0])
@@ -257,10 +264,10 @@ def sources(
     """For each published name of today the name in these files, where they have it: the first files
     called a norm's parts gamma and beta, a family may have older names, and a bare model's lack the
     prefix of the model with its head."""
-    return {new: old for old, new in renamed(tensors, targets, family).items() if new in targets}
+    return {new: old for old, new in rename(tensors, targets, family).items() if new in targets}
 
 
-def renamed(names: Iterable[str], targets: Mapping[str, Place], family: Family) -> dict[str, str]:
+def rename(names: Iterable[str], targets: Mapping[str, Place], family: Family) -> dict[str, str]:
     """What a tensor in the files is called today."""
     new = {}
     for old in names:
@@ -325,7 +332,7 @@ def not_numbers(chosen: Mapping[str, str], tensors: Mapping[str, Tensor]) -> dic
 def refuse(faults: Mapping[str, list[str]], why: str) -> None:
     """Raise a ValueError that lists the faults, if there are any."""
     if faults:
-        lines = [f"{fault}: {listed(names)}" for fault, names in faults.items()]
+        lines = [f"{fault}: {first_few(names)}" for fault, names in faults.items()]
         raise ValueError("\n".join([why, *lines]))
 
 
@@ -345,7 +352,7 @@ def harmless(
     return any(torch.equal(tensors[n], own) for n in same)
 
 
-def listed(names: list[str]) -> str:
+def first_few(names: list[str]) -> str:
     """The first of many names, and how many more there are."""
     more = len(names) - SHOWN
     return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -9,7 +9,7 @@ from attnbook.attention import Attention, Projection
 from attnbook.block import Block, PreNorm, Stack
 from attnbook.feedforward import GatedMLP
 from attnbook.masks import local
-from attnbook.models.config import SIZES, Config, activation, given, near_and_far, only, read
+from attnbook.models.config import SIZES, Config, activation, near_and_far, only, or_default, read
 from attnbook.models.layout import Table, rows
 from attnbook.models.registry import family
 from attnbook.norms import LayerNorm
@@ -31,7 +31,7 @@ def modernbert(
     GeGLU, no biases, queries and keys rotated; two blocks that see 64 positions either way to one
     that sees everything. `rotations` are those of the two kinds."""
     norm, D = partial(LayerNorm, width, eps, bias=False), width // heads
-    gelu = given(activation, nn.GELU())
+    gelu = or_default(activation, nn.GELU())
     near, far = rotations[0] or Rotary(D), rotations[1] or Rotary(D, 160_000.0)
 
     def block(first: bool, window: int | None) -> Block:

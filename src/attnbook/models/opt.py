@@ -23,6 +23,7 @@ def opt(
     heads: int = 12,
     hidden: int = 3072,
     activation: nn.Module | None = None,
+    dropout: float = 0.0,
 ) -> LanguageModel:
     """Zhang et al. 2022, "OPT", table 1, 125M: GPT-2 with ReLU; its positions begin at 2."""
     norm = partial(LayerNorm, width)
@@ -32,7 +33,7 @@ def opt(
         return attention, MLP(width, hidden, activation)
 
     embed = Embed(V, width, OffsetLearned(T, width, first=2))
-    body = Stack(pre_norm(parts, depth, norm), norm())
+    body = Stack(pre_norm(parts, depth, norm, dropout), norm())
     return initialise(LanguageModel(embed, body, Tied(embed)), normal)
 
 
@@ -60,4 +61,5 @@ def build_opt(config: Config) -> nn.Module:
     only(config, "layer_norm_elementwise_affine", True)
     only(config, "tie_word_embeddings", True)
     function = activation(config.get("activation_function", "relu"))
-    return opt(V, T, width, depth, heads, hidden, function)
+    dropout = config.get("dropout", 0.1)
+    return opt(V, T, width, depth, heads, hidden, function, dropout)

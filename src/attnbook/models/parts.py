@@ -34,10 +34,13 @@ def decoder(
 
 
 def pre_norm(
-    parts: Callable[[], tuple[nn.Module, nn.Module]], depth: int, norm: Callable[[], nn.Module]
+    parts: Callable[[], tuple[nn.Module, nn.Module]],
+    depth: int,
+    norm: Callable[[], nn.Module],
+    dropout: float = 0.0,
 ) -> list[Block]:
     """Blocks of an attention and a network, each behind a norm of its own."""
-    return [Block(*(PreNorm(part, norm()) for part in parts())) for _ in range(depth)]
+    return [Block(*(PreNorm(part, norm(), dropout) for part in parts())) for _ in range(depth)]
 
 
 def side_by_side(

@@ -6,7 +6,7 @@ from functools import partial
 from torch import nn
 
 from attnbook.feedforward import MLP
-from attnbook.models.config import SIZES, Config, activation, given, only, read, rotation
+from attnbook.models.config import SIZES, Config, activation, only, or_default, read, rotation
 from attnbook.models.layout import Table, rows
 from attnbook.models.llama import LLAMA, mistral, of_llama
 from attnbook.models.parts import side_by_side
@@ -32,7 +32,7 @@ def phi(
     are rotated. `qk_norm` norms each head's queries and keys."""
     D = width // heads
     rotate = rotate or Rotary(D, frequencies=linear(int(0.4 * D)))
-    network = partial(MLP, width, hidden, given(activation, nn.GELU(approximate="tanh")))
+    network = partial(MLP, width, hidden, or_default(activation, nn.GELU(approximate="tanh")))
     norm, each = partial(LayerNorm, width, eps), (lambda n: LayerNorm(D, eps)) if qk_norm else None
     parts = network, rotate, norm
     return side_by_side(V, width, depth, heads, *parts, kv_heads, (True, True), each)

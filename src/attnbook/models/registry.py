@@ -50,6 +50,10 @@ def family(
     table of its `names` and the class of transformers; `more` is that of `Family`."""
 
     def register(build: Build) -> Build:
+        build.__doc__ = build.__doc__ or (
+            f"The {architecture} that a config.json of model_type {model_type!r} describes, with "
+            "random weights; ValueError for what the recipe does not compute."
+        )
         FAMILIES[model_type] = Family(build, names, architecture, **more)
         return build
 

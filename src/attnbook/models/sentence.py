@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnbook.models.checkpoint import PICKLED, SAFE, SafeTensors, find, undamaged, unpickled
+from attnbook.models.checkpoint import PICKLED, SAFE, SafeTensors, find, read_or_refuse, unpickle
 from attnbook.models.hub import load, of_name
 
 Vectors = Float[Tensor, "B T C"]
@@ -105,7 +105,7 @@ def load_sentence_encoder(
 
 def settings(source: str | Path, path: str) -> Any:
     """What a file of settings says."""
-    return undamaged(find(source, path), lambda file: json.loads(file.read_bytes()))
+    return read_or_refuse(find(source, path), lambda file: json.loads(file.read_bytes()))
 
 
 def pooling(config: dict[str, Any]) -> Callable[[Vectors, There], Float[Tensor, "B C"]]:
@@ -128,7 +128,7 @@ def dense(source: str | Path, path: str) -> list[nn.Module]:
     try:
         tensors = dict(SafeTensors([find(source, f"{path}/{SAFE}")]))
     except OSError:
-        tensors = undamaged(find(source, f"{path}/{PICKLED}"), unpickled)
+        tensors = read_or_refuse(find(source, f"{path}/{PICKLED}"), unpickle)
     linear = nn.Linear(config["in_features"], config["out_features"], config.get("bias", True))
     linear.load_state_dict({name.removeprefix("linear."): x for name, x in tensors.items()})
     return [linear, ACTIVATIONS[kind]()]

@@ -7,7 +7,7 @@ from torch import nn
 from attnbook.attention import Attention, Projection
 from attnbook.feedforward import MLP
 from attnbook.masks import local
-from attnbook.models.config import Config, activation, frame, given, only
+from attnbook.models.config import Config, activation, frame, only, or_default
 from attnbook.models.layout import Table
 from attnbook.models.llama import LLAMA
 from attnbook.models.parts import decoder, pre_norm
@@ -34,7 +34,7 @@ def starcoder2(
     keys, a window, and a tied embedding."""
     norm, D = partial(LayerNorm, width, eps), width // heads
     rotate = rotate or Rotary(D, 999_999.442)
-    gelu = given(activation, nn.GELU(approximate="tanh"))
+    gelu = or_default(activation, nn.GELU(approximate="tanh"))
     pattern = None if window is None else local(window)
 
     def parts() -> tuple[nn.Module, nn.Module]:

@@ -29,16 +29,18 @@ def vit(
     pool: Pool | None = None,
     hidden: int | None = None,
     eps: float = 1e-6,
+    attention_dropout: float = 0.0,
 ) -> VisionTransformer:
     """Dosovitskiy et al. 2021, table 1, "Base": 86 million parameters, and 0.8 for 1000 classes.
-    It has a class token unless another `pool` is given."""
+    It has a class token unless another `pool` is given. Dropout as in `bert`."""
     norm = partial(LayerNorm, width, eps)
 
     def pre(part: nn.Module) -> PreNorm:
         return PreNorm(part, norm(), dropout)
 
     def block() -> Block:
-        return Block(pre(MultiHeadAttention(width, heads)), pre(MLP(width, inner, nn.GELU())))
+        attention = MultiHeadAttention(width, heads, dropout=attention_dropout)
+        return Block(pre(attention), pre(MLP(width, inner, nn.GELU())))
 
     inner = 4 * width if hidden is None else hidden
     pool = ClassToken(width) if pool is None else pool
@@ -121,5 +123,7 @@ def classes(config: Config) -> int:
 def build_vit(config: Config) -> nn.Module:
     only(config, "hidden_act", "gelu")
     sizes = of_pictures(config)
+    sizes["dropout"] = config.get("hidden_dropout_prob", 0.0)
+    sizes["attention_dropout"] = config.get("attention_probs_dropout_prob", 0.0)
     eps = config.get("layer_norm_eps", 1e-12)
     return vit(classes=classes(config), eps=eps, **sizes)

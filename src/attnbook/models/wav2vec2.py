@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from attnbook.attention import MultiHeadAttention
 from attnbook.block import Block, PostNorm, PreNorm, Stack
 from attnbook.feedforward import MLP
-from attnbook.models.config import SIZES, Config, activation, given, only, read
+from attnbook.models.config import SIZES, Config, activation, only, or_default, read
 from attnbook.models.layout import Table
 from attnbook.models.registry import family
 from attnbook.norms import LayerNorm
@@ -129,15 +129,17 @@ def wav2vec2(
     bias: bool = False,
     activation: nn.Module | None = None,
     eps: float = 1e-5,
+    dropout: float = 0.1,
 ) -> CTCModel:
     """Baevski et al. 2020, section 4.2, base, with its head for letters. `positions` are the kernel
     and the groups of theirs. The larger models have the norm before each part (`pre_norm`) and
     `norms`, and a `bias`, in all `steps`; else only the first has a norm, of each channel."""
-    norm, gelu = partial(LayerNorm, width, eps), given(activation, nn.GELU())
+    norm, gelu = partial(LayerNorm, width, eps), or_default(activation, nn.GELU())
 
     def block() -> Block:
         parts = MultiHeadAttention(width, heads), MLP(width, hidden, gelu)
-        return Block(*((PreNorm if pre_norm else PostNorm)(part, norm(), 0.1) for part in parts))
+        wrap = PreNorm if pre_norm else PostNorm
+        return Block(*(wrap(part, norm(), dropout) for part in parts))
 
     def frames(i: int) -> Frames:
         channels, out = 1 if i == 0 else steps[i - 1][0], steps[i][0]
@@ -193,6 +195,7 @@ def build_wav2vec2(config: Config) -> CTCModel:
         config.get("conv_bias", False),
         activation(config.get("hidden_act", "gelu")),
         config.get("layer_norm_eps", 1e-5),
+        config.get("hidden_dropout", 0.1),
     )
 
 
