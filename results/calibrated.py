@@ -23,12 +23,12 @@ from torch import Tensor
 from attnbook import device
 from attnbook.data import text
 from attnbook.provenance import provenance, write
-from attnbook.quantise.gptq import by_awq, by_gptq, by_nearest, calibrated, clipped, largest
+from attnbook.quantise.gptq import best_clip, by_awq, by_gptq, by_nearest, calibrated, largest
 from attnbook.shipped.language import load, nats_per_byte
 
 STORE = Path(__file__).parents[1] / "src" / "bookkit" / "runs" / "calibrated.json"
 DRAWS, GROUP, WINDOWS = range(5), 32, 32
-SCALES = {"largest": largest, "clipped": clipped}
+SCALES = {"largest": largest, "clipped": best_clip}
 WAYS = {"nearest": by_nearest, "GPTQ": by_gptq, "AWQ": by_awq}
 
 

@@ -168,7 +168,7 @@ def moved_right(model: nn.Module) -> float:
     corners = torch.tensor([[1, 0], [0, 1], [1, 2], [2, 1]])
 
     def way(corner: Tensor) -> Callable[[Tensor], Tensor]:
-        return lambda x: images.shifted(x, corner.expand(len(x), 2), 1)
+        return lambda x: images.move(x, corner.expand(len(x), 2), 1)
 
     return sum(right(model, DATA, way(corner)) for corner in corners) / 4
 

@@ -106,7 +106,7 @@ def measured(book: BookVit, exact: VisionTransformer, data: Images) -> dict[str,
     moved = {}
     for pixels_ in (1, 2, 4):
         corner = torch.tensor([pixels_, 2 * pixels_]).expand(COUNT, 2)
-        moved[pixels_] = share(said(model, images.shifted(x, corner, pixels_)), data)
+        moved[pixels_] = share(said(model, images.move(x, corner, pixels_)), data)
     order = torch.randperm(64, generator=torch.Generator().manual_seed(0))
     mixed = F.fold(cut(x, 4)[:, order].mT, (32, 32), 4, stride=4)
     return {

@@ -55,7 +55,7 @@ from torch.nn import functional as F
 from attnbook import device
 from attnbook.data.synthetic_tables import draw_tables
 from attnbook.losses import parameters
-from attnbook.modalities.tables import TableTransformer, predict, prepared
+from attnbook.modalities.tables import TableTransformer, predict, prepare
 from attnbook.provenance import provenance, write
 from attnbook.quantise import quantised_file
 from attnbook.quantise.rounding import quantised
@@ -86,7 +86,7 @@ def batch(generator: torch.Generator, count: int = TABLES, n: int | None = None)
     if n is None:
         n = int(torch.randint(LEAST, MOST + 1, (), generator=generator))
     made = draw_tables(count, ROWS, generator)
-    x = prepared(made.x, n, made.x.shape[-1], made.columns)
+    x = prepare(made.x, n, made.x.shape[-1], made.columns)
     return x, made.y[:, :n], made.y[:, n:]
 
 

@@ -9,7 +9,7 @@ from sklearn import datasets
 
 from attnbook.data.synthetic_tables import draw_tables
 from attnbook.losses import parameters
-from attnbook.modalities.tables import TableTransformer, predict, prepared
+from attnbook.modalities.tables import TableTransformer, predict, prepare
 from bookkit.experiments import planes
 from bookkit.experiments.tables import WEIGHTS, shipped
 from bookkit.results.stored_run import stored_run
@@ -58,22 +58,22 @@ class TestModel:
 class TestPrepared:
     def test_the_labelled_rows_alone_set_mean_and_deviation(self):
         x = torch.randn(1, 8, 2, generator=dice()) * 3 + 7
-        found = prepared(x, 5, 4)
+        found = prepare(x, 5, 4)
         assert torch.allclose(found[0, :5, :2].mean(0), torch.zeros(2), atol=1e-5)
         other = torch.cat((x[:, :5], x[:, 5:] + 1), 1)
-        assert torch.equal(prepared(other, 5, 4)[:, :5], found[:, :5])
+        assert torch.equal(prepare(other, 5, 4)[:, :5], found[:, :5])
         assert not found[..., 2:].any()
 
     def test_a_narrow_table_is_as_loud_as_a_wide_one(self):
         x = torch.randn(1, 8, 2, generator=dice())
-        assert torch.allclose(prepared(x, 8, 4)[..., :2], 2 * prepared(x, 8, 2))
+        assert torch.allclose(prepare(x, 8, 4)[..., :2], 2 * prepare(x, 8, 2))
         padded = torch.nn.functional.pad(x, (0, 2))
-        assert torch.allclose(prepared(padded, 8, 4, torch.tensor([2])), prepared(x, 8, 4))
+        assert torch.allclose(prepare(padded, 8, 4, torch.tensor([2])), prepare(x, 8, 4))
 
     def test_a_constant_column_and_one_too_many(self):
-        assert prepared(torch.ones(1, 4, 1), 4, 2).isfinite().all()
+        assert prepare(torch.ones(1, 4, 1), 4, 2).isfinite().all()
         with pytest.raises(ValueError, match="up to 2 columns; the table has 3"):
-            prepared(torch.ones(1, 4, 3), 4, 2)
+            prepare(torch.ones(1, 4, 3), 4, 2)
 
 
 class TestPredict:

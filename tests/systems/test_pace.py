@@ -6,7 +6,7 @@ from attnbook.decoder_config import DecoderConfig
 from attnbook.parallel.pipeline import one_forward_one_backward
 from attnbook.parallel.timeline import idle, timeline
 from attnbook.planner.bill import LLAMA_405B, MT_NLG_530B
-from attnbook.planner.layout import Batch, Layout, sent
+from attnbook.planner.layout import Batch, Layout, collectives
 from attnbook.planner.measured import scalings
 from attnbook.planner.pace import pace, speed
 from attnbook.planner.sizes import of_size
@@ -52,11 +52,11 @@ def test_llama_3_s_step_is_met_once_stages_are_interleaved():
 
 def test_interleaved_stages_wait_less_send_more_and_keep_more():
     batch = Batch(8 * 64, 64)
-    plain, pieces = (sent(STAGES, Layout(pipeline=4, pieces=v), batch) for v in (1, 2))
+    plain, pieces = (collectives(STAGES, Layout(pipeline=4, pieces=v), batch) for v in (1, 2))
     assert plain.bubble == 3 / 11 and pieces.bubble == 3 / 19
     assert pieces.pipeline == 2 * plain.pipeline
     with pytest.raises(ValueError, match="8 blocks do not divide into 4 stages of 3 pieces"):
-        sent(STAGES, Layout(pipeline=4, pieces=3), batch)
+        collectives(STAGES, Layout(pipeline=4, pieces=3), batch)
 
 
 def test_a_group_sends_by_all_cards_of_the_machines_it_fills():
@@ -71,7 +71,7 @@ def test_a_group_sends_by_all_cards_of_the_machines_it_fills():
         (Layout(64, tensor=8, shard=1), 50e9),
         (Layout(64, tensor=2, shard=1), 200e9),
     ):
-        found = sent(decoder, layout, batch).data / pace(decoder, layout, batch, "h100").data
+        found = collectives(decoder, layout, batch).data / pace(decoder, layout, batch, "h100").data
         assert found == pytest.approx(wanted)
 
 

@@ -12,7 +12,7 @@ from attnbook.losses import parameters, token_loss
 from attnbook.models.config import decoder_config
 from attnbook.models.llama import llama
 from attnbook.planner.bill import BLOOM_176B, LLAMA_405B, bill, published
-from attnbook.planner.layout import Batch, Layout, kept, memory, sent, share
+from attnbook.planner.layout import Batch, Layout, collectives, memory, saved_per_token, share
 from attnbook.planner.sizes import of_size
 from attnbook.train.cli.config import from_flat
 
@@ -80,8 +80,8 @@ def test_what_a_block_keeps_is_what_autograd_keeps():
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
         block(torch.randn(1, T, 64, requires_grad=True))
     numbers = sum(tensor.untyped_storage().nbytes() // 4 for tensor in found.values()) / T
-    print(f"planned {kept(wide)}, kept {numbers:.0f} numbers of a token and block")
-    assert kept(wide) <= numbers < 1.35 * kept(wide)
+    print(f"planned {saved_per_token(wide)}, kept {numbers:.0f} numbers of a token and block")
+    assert saved_per_token(wide) <= numbers < 1.35 * saved_per_token(wide)
 
 
 def test_a_parameter_takes_16_bytes_and_each_stage_of_zero_shares_more():
@@ -139,17 +139,17 @@ def test_a_ring_sends_what_is_said(n):
 def test_replicas_send_the_gradients_twice_and_shards_the_weights_as_well():
     batch = Batch(4 * 1024, 128, recompute=False)
     N = SMALL.parameters - SMALL.width  # without the last norm
-    whole = {stage: sent(SMALL, Layout(8, shard=stage), batch).data for stage in range(4)}
+    whole = {stage: collectives(SMALL, Layout(8, shard=stage), batch).data for stage in range(4)}
     assert whole[0] == whole[1] == pytest.approx(2 * 7 / 8 * N * 2)
     assert whole[2] == pytest.approx(7 / 8 * N * 2 * (4 + 1))  # 4 micro-batches
     assert whole[3] == pytest.approx(7 / 8 * N * 2 * (4 + 2 * 4))
-    assert sent(SMALL, Layout(), batch).total == 0
+    assert collectives(SMALL, Layout(), batch).total == 0
 
 
 def test_a_tensor_group_sums_twice_each_way():
     batch = Batch(1024, 128, recompute=False)
     vectors = 1024 * SMALL.width * 2
-    assert sent(SMALL, Layout(tensor=2), batch).tensor == 3 * 4 * 2 * 0.5 * vectors
+    assert collectives(SMALL, Layout(tensor=2), batch).tensor == 3 * 4 * 2 * 0.5 * vectors
 
 
 @pytest.mark.parametrize(("p", "m"), [(1, 3), (2, 2), (4, 8), (3, 1)])
@@ -162,7 +162,7 @@ def test_the_bubble_is_that_of_a_simulated_pipeline(p, m):
             for s in range(p) if forward else reversed(range(p)):
                 before = free[s] = done[forward, number, s] = max(free[s], before) + cost
     model = DecoderConfig(depth=12, width=8, heads=2, kv_heads=2, hidden=8, V=4)
-    planned = sent(model, Layout(pipeline=p), Batch(m * 16, 16)).bubble
+    planned = collectives(model, Layout(pipeline=p), Batch(m * 16, 16)).bubble
     assert planned == pytest.approx(1 - 3 * m / max(free))
 
 

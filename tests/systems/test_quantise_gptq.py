@@ -13,11 +13,11 @@ from attnbook.models.llama import llama
 from attnbook.quantise.gptq import (
     Inputs,
     awq,
+    best_clip,
     by_awq,
     by_gptq,
     by_nearest,
     calibrated,
-    clipped,
     gptq,
     inverse_root,
     largest,
@@ -92,8 +92,8 @@ def test_of_all_choices_the_best_is_rarely_far_below_gptq():
 def test_without_correlations_gptq_is_the_nearest_level():
     W = weights(5, 8)
     for (a, s), (b, t) in zip(
-        [gptq(W, torch.eye(8), 3, 4), gptq(W, torch.eye(8), 3, 4, clipped)],
-        [quantise(W, 3, 4), nearest(W, 3, 4, clipped)],
+        [gptq(W, torch.eye(8), 3, 4), gptq(W, torch.eye(8), 3, 4, best_clip)],
+        [quantise(W, 3, 4), nearest(W, 3, 4, best_clip)],
         strict=True,
     ):
         assert torch.equal(a, b) and torch.allclose(s, t)
@@ -108,7 +108,7 @@ def test_nearest_is_quantise():
 
 def test_clipping_never_makes_the_weights_worse():
     W = weights(40, 32)
-    plain, cut = (dequantise(*nearest(W, 3, 16, rule), 16) for rule in (largest, clipped))
+    plain, cut = (dequantise(*nearest(W, 3, 16, rule), 16) for rule in (largest, best_clip))
     assert ((cut - W).square().sum(1) <= (plain - W).square().sum(1) + 1e-5).all()
     assert (cut - W).norm() < 0.95 * (plain - W).norm()
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attnbook.train.run import History, named
+from attnbook.train.run import History, as_numbers
 
 SOME = History([3.0, 2.0, 1.5], [0.5, 0.4, 0.3], [(2, {"loss": 2.1, "exact": 0.25})], seconds=1.25)
 
@@ -18,13 +18,13 @@ def test_an_evaluated_number_is_a_curve():
 
 
 def test_what_was_evaluated_becomes_python_numbers_or_is_refused():
-    assert named(torch.tensor(0.5)) == {"value": 0.5}
-    found = named({"exact": torch.tensor([0.25]), "count": 3})
+    assert as_numbers(torch.tensor(0.5)) == {"value": 0.5}
+    found = as_numbers({"exact": torch.tensor([0.25]), "count": 3})
     assert found == {"exact": 0.25, "count": 3.0}
     assert {type(number) for number in found.values()} == {float}
     for value in (None, [1.0, 2.0], torch.zeros(2), {"exact": None}):
         with pytest.raises(ValueError, match=r"evaluate returned .*; a number or a dictionary"):
-            named(value)
+            as_numbers(value)
 
 
 def test_its_words_do_not_depend_on_the_machine():

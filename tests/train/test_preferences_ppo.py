@@ -9,7 +9,7 @@ from attnbook.train.preferences import (
     bradley_terry_loss,
     kl_estimate,
     policy_loss,
-    standardised,
+    standardise,
     token_rewards,
     value_loss,
 )
@@ -84,7 +84,7 @@ def test_the_critic_learns_the_mean():
 
 
 def test_standardised_are_those_of_answers_only():
-    x = standardised(normal(2, 5) * 7 + 3, ANSWER)
+    x = standardise(normal(2, 5) * 7 + 3, ANSWER)
     assert (x[~ANSWER] == 0).all()
     assert_close(x[ANSWER].mean(), torch.tensor(0.0), atol=1e-5, rtol=0)
     assert_close(x[ANSWER].std(), torch.tensor(1.0), atol=1e-4, rtol=0)

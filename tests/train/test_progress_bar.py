@@ -31,7 +31,7 @@ def draw(steps, pause=0.0, wanted=True):
 
 def test_in_a_terminal_one_line_is_rewritten_and_at_the_end_empty(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
-    monkeypatch.setattr(progress_bar, "watched", lambda: "terminal")
+    monkeypatch.setattr(progress_bar, "output_kind", lambda: "terminal")
     draw(12)
     frames = sys.stderr.getvalue().split("\r")
     assert frames[1].startswith("step 1 of 12 · about") and frames[1].endswith("loss 1.250")
@@ -42,14 +42,14 @@ def test_in_a_terminal_one_line_is_rewritten_and_at_the_end_empty(monkeypatch):
 
 def test_it_is_not_drawn_more_often_than_anybody_reads(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
-    monkeypatch.setattr(progress_bar, "watched", lambda: "terminal")
+    monkeypatch.setattr(progress_bar, "output_kind", lambda: "terminal")
     draw(500, pause=60)
     assert sys.stderr.getvalue() == ""
 
 
 def test_it_is_not_drawn_where_it_is_not_wanted(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
-    monkeypatch.setattr(progress_bar, "watched", lambda: "terminal")
+    monkeypatch.setattr(progress_bar, "output_kind", lambda: "terminal")
     draw(5, wanted=False)
     assert sys.stderr.getvalue() == ""
 
@@ -57,7 +57,7 @@ def test_it_is_not_drawn_where_it_is_not_wanted(monkeypatch):
 @pytest.mark.parametrize(("stream", "where"), [(Terminal(), "terminal"), (io.StringIO(), None)])
 def test_a_terminal_is_watched_and_a_file_is_not(monkeypatch, stream, where):
     monkeypatch.setattr(sys, "stderr", stream)
-    assert progress_bar.watched() == where
+    assert progress_bar.output_kind() == where
 
 
 @pytest.fixture(scope="module")

@@ -173,9 +173,7 @@ def sampler(
         rows = torch.randperm(len(data.train), generator=generator)[:B]
         images = data.standardised(data.train[rows])
         if shift:
-            images = shifted(
-                images, torch.randint(2 * shift + 1, (B, 2), generator=generator), shift
-            )
+            images = move(images, torch.randint(2 * shift + 1, (B, 2), generator=generator), shift)
         if flip:
             mirror = torch.rand(B, 1, 1, 1, generator=generator) < 0.5
             images = torch.where(mirror, images.flip(-1), images)
@@ -184,7 +182,7 @@ def sampler(
     return sample
 
 
-def shifted(
+def move(
     images: Float[Tensor, "B channels rows columns"], places: Int[Tensor, "B 2"], edge: int
 ) -> Float[Tensor, "B channels rows columns"]:
     """Cut from each image, after `edge` rows and columns of 0 around it, a window of the old size.

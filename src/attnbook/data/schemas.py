@@ -49,7 +49,7 @@ def schema(nouns: Sequence[str], verb: str, adjective: str) -> list[str]:
     return [*asked, nouns[referent(verb, adjective)]]
 
 
-def drawn(options: Sequence[str], B: int, generator: torch.Generator) -> Int[Tensor, " B"]:
+def draw(options: Sequence[str], B: int, generator: torch.Generator) -> Int[Tensor, " B"]:
     """`B` of these words, each equally likely."""
     return tokens(options)[torch.randint(len(options), (B,), generator=generator)]
 
@@ -69,8 +69,8 @@ def schemas(B: int, adjectives: Sequence[str], pairs: Sequence = OLD, fit: float
     def sample(generator: torch.Generator) -> Tensor:
         pair = nouns[torch.randint(len(nouns), (B,), generator=generator)]
         fits = torch.rand(B, generator=generator) < fit
-        verb = torch.where(fits, drawn(FIT, B, generator), drawn(HOLD, B, generator))
-        adjective = drawn(adjectives, B, generator)
+        verb = torch.where(fits, draw(FIT, B, generator), draw(HOLD, B, generator))
+        adjective = draw(adjectives, B, generator)
         second = (fits != torch.isin(adjective, big)).long()
         answer = pair.gather(1, second[:, None])[:, 0]
         sentences = frame.repeat(B, 1)
@@ -85,8 +85,8 @@ def descriptions(B: int, adjectives: Sequence[str] = (*BIG, *SMALL)) -> Sampler:
     check_schema(B, adjectives)
 
     def sample(generator: torch.Generator) -> Tensor:
-        adjective = drawn(adjectives, B, generator)
-        great, little = drawn(GREAT, B, generator), drawn(LITTLE, B, generator)
+        adjective = draw(adjectives, B, generator)
+        great, little = draw(GREAT, B, generator), draw(LITTLE, B, generator)
         noun = torch.where(torch.isin(adjective, tokens(BIG)), great, little)
         return torch.stack([tokens(["the"]).expand(B), adjective, noun], 1)
 

@@ -44,7 +44,7 @@ def melodies(B: int, noise: float = 0.3) -> Callable[[torch.Generator], Melodies
         order = torch.randint(len(ORDERS), (B,), generator=generator)
         pitches = three_pitches(B, generator)  # low, middle, high
         rows = torch.tensor(list(permutations(range(3))))[order]
-        changes = LENGTH / 3 * (torch.tensor([1, 2]) + 0.3 * centred((B, 2), generator))
+        changes = LENGTH / 3 * (torch.tensor([1, 2]) + 0.3 * uniform((B, 2), generator))
         which = (torch.arange(LENGTH) >= changes[..., None]).sum(1)  # (B samples), 0 to 2
         hertz = pitches.gather(1, rows).gather(1, which)
         waves = note(hertz, torch.rand(B, 1, generator=generator))
@@ -76,6 +76,6 @@ def note(
     return 2**0.5 * (0.9 * angle.sin() + (1 - 0.9**2) ** 0.5 * (2 * angle).sin())
 
 
-def centred(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+def uniform(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     """Random numbers from −1 to 1."""
     return 2 * torch.rand(shape, generator=generator) - 1

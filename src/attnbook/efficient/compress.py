@@ -114,11 +114,11 @@ class CompressedAttention(nn.Module):
         i = start + torch.arange(x.shape[1], device=x.device)
         j = i[-1] + 1 - torch.arange(near.shape[1], 0, -1, device=x.device)
         w = torch.arange(far.shape[1], device=x.device) * self.compress.rate
-        q = self.turned(self.to_q(x).unflatten(-1, (self.heads, self.D)).transpose(1, 2), i)
-        k = torch.cat((self.turned(near[:, None], j), self.turned(far[:, None], w)), 2)
+        q = self.rotate_at(self.to_q(x).unflatten(-1, (self.heads, self.D)).transpose(1, 2), i)
+        k = torch.cat((self.rotate_at(near[:, None], j), self.rotate_at(far[:, None], w)), 2)
         values = torch.cat((near, far), 1)[:, None]
         k, values = k.expand(-1, self.heads, -1, -1), values.expand(-1, self.heads, -1, -1)
-        y, _ = attend(q, k, values, self.seen(i, j, w))
+        y, _ = attend(q, k, values, self.visible(i, j, w))
         return self.to_out(y.transpose(1, 2).flatten(2))
 
     def past(self, x: Tensor, cache: CompressedCache | None) -> tuple[Tensor, Tensor, int]:
@@ -136,11 +136,11 @@ class CompressedAttention(nn.Module):
         cache.length += x.shape[1]
         return near, far, start
 
-    def turned(self, x: Tensor, places: Tensor) -> Tensor:
+    def rotate_at(self, x: Tensor, places: Tensor) -> Tensor:
         """`x` rotated by these positions, if the layer rotates."""
         return x if self.rotate is None else self.rotate(x, places)
 
-    def seen(self, i: Tensor, j: Tensor, w: Tensor) -> Bool[Tensor, "Tq Tk"]:
+    def visible(self, i: Tensor, j: Tensor, w: Tensor) -> Bool[Tensor, "Tq Tk"]:
         """Which near position j, and which entry that starts at w, a query at i sees."""
         distance = i[:, None] - j
         near = (distance >= 0) & (distance < self.window)

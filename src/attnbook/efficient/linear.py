@@ -40,7 +40,7 @@ def linear_attend(
     q, k = feature(q), feature(k)
     if mask is not None:
         k = k.masked_fill(~mask[..., None], 0)
-    return divided(q @ (k.mT @ v), q @ k.sum(-2)[..., None])
+    return divide(q @ (k.mT @ v), q @ k.sum(-2)[..., None])
 
 
 def causal_linear_attend(
@@ -67,12 +67,12 @@ def causal_linear_attend(
         output, sums = weights @ v, weights.sum(-1, keepdim=True)
         if i:  # what came before this block
             output, sums = output + q @ past, sums + q @ total
-        outputs.append(divided(output, sums))
+        outputs.append(divide(output, sums))
         past, total = past + k.mT @ v, total + k.sum(-2)[..., None]
     return torch.cat(outputs, -2)
 
 
-def divided(output: Tensor, sums: Tensor) -> Tensor:
+def divide(output: Tensor, sums: Tensor) -> Tensor:
     """Weighted sums over the sums of their weights: zeros where nothing was seen."""
     return output / sums.masked_fill(sums == 0, 1)
 

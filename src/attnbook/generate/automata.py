@@ -114,13 +114,13 @@ class Regex:
         """abc, each with what repeats it"""
         parts = []
         while self.peek() and self.peek() not in "|)":
-            parts.append(self.repeated(self.atom()))
+            parts.append(self.repeat(self.atom()))
         node = EMPTY
         for part in reversed(parts):
             node = then(part, node)
         return node
 
-    def repeated(self, node: Node) -> Node:
+    def repeat(self, node: Node) -> Node:
         """a*, a+, a?, a{2}, a{2,}, a{2,5}"""
         while self.peek() and self.peek() in "*+?{":
             sign = self.take()
@@ -163,9 +163,9 @@ class Regex:
             raise self.error(f"{character} is not understood here; \\{character} is the character")
         if character == ".":
             return ("set", frozenset("\n"), True)
-        return self.escaped() if character == "\\" else ("set", frozenset(character), False)
+        return self.escape() if character == "\\" else ("set", frozenset(character), False)
 
-    def escaped(self) -> Node:
+    def escape(self) -> Node:
         """What stands after a backslash"""
         character = self.take()
         if character.lower() in CLASSES:
@@ -202,7 +202,7 @@ class Regex:
             raise self.error("a class is not closed")
         if character != "\\":
             return {character}
-        _, found, others = self.escaped()
+        _, found, others = self.escape()
         if others:
             raise self.error("a class of all others inside a class")
         return set(found)

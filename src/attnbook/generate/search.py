@@ -27,7 +27,7 @@ def greedy_search(
     check_search(start, max_new_tokens)
     tokens, done = start, torch.zeros_like(start[:, 0], dtype=torch.bool)
     for _ in range(max_new_tokens):
-        new = checked(next_logits(tokens), eos).argmax(-1).masked_fill(done, eos)
+        new = check_logits(next_logits(tokens), eos).argmax(-1).masked_fill(done, eos)
         tokens, done = torch.cat((tokens, new[:, None]), 1), done | (new == eos)
         if done.all():
             break
@@ -86,7 +86,7 @@ def next_log_p(
     eos: int,
 ) -> Float[Tensor, "B beams V"]:
     """Log probabilities of the token after each hypothesis; an ended one stays as it is."""
-    step = checked(next_logits(tokens.flatten(0, 1)), eos).log_softmax(-1)
+    step = check_logits(next_logits(tokens.flatten(0, 1)), eos).log_softmax(-1)
     step = step.unflatten(0, tokens.shape[:2])
     return torch.where(done[..., None], only(eos, step), step)
 
@@ -125,7 +125,7 @@ def check_search(start: Tensor, max_new_tokens: int, beams: int | None = None) -
         raise ValueError("a search goes on from at least 1 token; got none")
 
 
-def checked(logits: Logits, eos: int) -> Logits:
+def check_logits(logits: Logits, eos: int) -> Logits:
     """The logits, or a ValueError if some are no numbers, or if `eos` is not among the tokens."""
     check_eos([eos], logits.shape[-1])
     check_nan(logits.isnan().any(-1))

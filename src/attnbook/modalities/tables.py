@@ -37,7 +37,7 @@ class TableTransformer(nn.Module):
         return self.output(self.body(rows, mask=labelled[None])[:, n:])
 
 
-def prepared(
+def prepare(
     x: Float[Tensor, "B T any"], n: int, columns: int, there: Int[Tensor, " B"] | None = None
 ) -> Float[Tensor, "B T {columns}"]:
     """Columns with mean 0 and deviation 1 over the first `n` rows, cut at ±5; then zeros.
@@ -75,6 +75,6 @@ def predict(
     for _ in range(orders):
         order = torch.randperm(x.shape[1], generator=draw)
         name = torch.randperm(classes, generator=draw)
-        logits = model(prepared(rows[..., order], len(x), columns), name[y][None])
+        logits = model(prepare(rows[..., order], len(x), columns), name[y][None])
         found.append(logits[0, :, name].softmax(-1))
     return torch.stack(found).mean(0)

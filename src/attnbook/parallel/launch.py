@@ -24,11 +24,11 @@ def script(work: Work) -> str:
     notebook that it calls, itself, and a call. What a module holds is imported."""
     assert isinstance(work, FunctionType)
     here = work.__module__ == "__main__"
-    functions, imports = list(called(work)) if here else [], []
+    functions, imports = list(functions_in(work)) if here else [], []
     if not here:
         imports.append(f"from {work.__module__} import {work.__name__}")
     for function in functions:
-        imports += [line for line in imported(function) if line not in imports]
+        imports += [line for line in import_lines(function) if line not in imports]
     imports.append("from attnbook.parallel.launch import report")
     plain = sorted(line for line in imports if line.startswith("import"))
     ours = sorted(line for line in imports if line.startswith("from"))
@@ -45,24 +45,24 @@ def names(code: CodeType) -> Iterator[str]:
             yield from names(inner)
 
 
-def used(function: FunctionType) -> dict[str, Any]:
+def names_in(function: FunctionType) -> dict[str, Any]:
     """What a function looks up in its file, by name."""
     found = {name: function.__globals__.get(name) for name in names(function.__code__)}
     return {name: thing for name, thing in found.items() if thing is not None}
 
 
-def called(function: FunctionType) -> Iterator[FunctionType]:
+def functions_in(function: FunctionType) -> Iterator[FunctionType]:
     """The functions of the same file that it calls, those first that others call; then itself."""
-    for thing in used(function).values():
+    for thing in names_in(function).values():
         same = isinstance(thing, FunctionType) and thing.__module__ == function.__module__
         if same and thing is not function:
-            yield from called(thing)
+            yield from functions_in(thing)
     yield function
 
 
-def imported(function: FunctionType) -> Iterator[str]:
+def import_lines(function: FunctionType) -> Iterator[str]:
     """The lines that import what a function uses; ValueError for what no line can import."""
-    for name, thing in used(function).items():
+    for name, thing in names_in(function).items():
         if isinstance(thing, ModuleType):
             yield f"import {thing.__name__}" + (f" as {name}" if thing.__name__ != name else "")
         elif getattr(thing, "__module__", None) not in (None, function.__module__):

@@ -99,7 +99,7 @@ def run(
     for job in order(wire.size, wire.rank, len(batch)):
         tokens, targets = batch[job.micro]
         if job.kind == "forward":
-            x = tokens if first else received(wire, stage, (*tokens.shape, width))
+            x = tokens if first else receive(wire, stage, (*tokens.shape, width))
             y = stage(x)
             if last:
                 y = loss(y, targets) / len(batch)
@@ -117,7 +117,7 @@ def run(
     return found
 
 
-def received(wire: Wire, stage: Stage, shape: tuple[int, ...]) -> Float[Tensor, "b T C"]:
+def receive(wire: Wire, stage: Stage, shape: tuple[int, ...]) -> Float[Tensor, "b T C"]:
     """Activations from the stage before, with a gradient to be sent back."""
     like = next(stage.parameters()).new_empty(shape)
     return wire.receive(like, wire.rank - 1).requires_grad_()

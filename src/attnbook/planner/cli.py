@@ -5,7 +5,7 @@ from typing import Any
 
 from attnbook.decoder_config import DecoderConfig
 from attnbook.planner.bill import GPUS, bill, published
-from attnbook.planner.layout import Batch, Layout, memory, sent
+from attnbook.planner.layout import Batch, Layout, collectives, memory
 from attnbook.planner.measured import scalings
 from attnbook.planner.pace import pace
 from attnbook.planner.sizes import of_size
@@ -49,10 +49,10 @@ def add(parts: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print what was asked for."""
-    print(compared() if options.published else planned(options))
+    print(compare() if options.published else describe_plan(options))
 
 
-def compared() -> str:
+def compare() -> str:
     """A line for each published run, and for each published step."""
     lines = [
         f"{each.name:20}{each.planned().hours:14,.0f} planned{each.hours:14,.0f} published "
@@ -69,7 +69,7 @@ def compared() -> str:
     return "\n".join(lines)
 
 
-def planned(options: argparse.Namespace) -> str:
+def describe_plan(options: argparse.Namespace) -> str:
     """The plan in words; ValueError if the GPUs cannot be arranged so."""
     others = options.tensor * options.pipeline
     if options.gpus < 1 or others < 1 or options.gpus % others:
@@ -88,7 +88,7 @@ def planned(options: argparse.Namespace) -> str:
     batch = Batch(int(tokens), options.context, options.micro, not options.keep)
     return "\n".join(
         [
-            *arranged(decoder, layout),
+            *describe_layout(decoder, layout),
             *fits(decoder, layout, batch, options.gpu),
             *sends(decoder, layout, batch),
             *takes(decoder, layout, batch, options),
@@ -96,7 +96,7 @@ def planned(options: argparse.Namespace) -> str:
     )
 
 
-def arranged(decoder: DecoderConfig, layout: Layout) -> list[str]:
+def describe_layout(decoder: DecoderConfig, layout: Layout) -> list[str]:
     """Lines on the model and how its GPUs are arranged."""
     return [
         f"model      {decoder.parameters / 1e9:,.2f} billion parameters: {decoder.depth} blocks of "
@@ -122,7 +122,7 @@ def fits(decoder: DecoderConfig, layout: Layout, batch: Batch, gpu: str) -> list
 
 def sends(decoder: DecoderConfig, layout: Layout, batch: Batch) -> list[str]:
     """Lines on one step: its micro-batches, and the bytes that are sent."""
-    each, rounds = sent(decoder, layout, batch), batch.rounds(layout)
+    each, rounds = collectives(decoder, layout, batch), batch.rounds(layout)
     return [
         f"step       {batch.tokens:,} tokens, {rounds} micro-batches; the pipeline waits "
         f"{100 * each.bubble:.0f} %",
@@ -136,7 +136,7 @@ def takes(
 ) -> list[str]:
     """Lines on speed and time: at a given efficiency, or by the pace of a step."""
     if options.efficiency is None:
-        return paced(decoder, layout, batch, options)
+        return describe_pace(decoder, layout, batch, options)
     rate = GPUS[options.gpu][0] * options.efficiency
     cost = bill(decoder.flops(options.context), options.tokens, options.gpus, rate)
     return [
@@ -147,7 +147,7 @@ def takes(
     ]
 
 
-def paced(
+def describe_pace(
     decoder: DecoderConfig, layout: Layout, batch: Batch, options: argparse.Namespace
 ) -> list[str]:
     """Seconds of a step and days: if all sending is hidden behind computing, and if nothing is."""

@@ -116,7 +116,7 @@ def stage(decoder: DecoderConfig, layout: Layout) -> int | float:
     return blocks + tables * decoder.V * decoder.width
 
 
-def kept(decoder: DecoderConfig) -> int:
+def saved_per_token(decoder: DecoderConfig) -> int:
     """Numbers that one block keeps of a token for its backward pass, where nothing is recomputed
     and attention keeps no weights (FlashAttention).
 
@@ -138,7 +138,7 @@ def activations(decoder: DecoderConfig, layout: Layout, batch: Batch) -> int | f
     blocks = decoder.depth // layout.pipeline
     p, v = layout.pipeline, layout.pieces
     under_way = min(p + (p - 1) / v if v > 1 else p, batch.rounds(layout))
-    block = WEIGHT * kept(decoder) * tokens
+    block = WEIGHT * saved_per_token(decoder) * tokens
     if batch.recompute:
         found = under_way * blocks * WEIGHT * decoder.width * tokens + block
     else:
@@ -163,7 +163,7 @@ class Sent:
         return self.data + self.tensor + self.pipeline
 
 
-def sent(decoder: DecoderConfig, layout: Layout, batch: Batch) -> Sent:
+def collectives(decoder: DecoderConfig, layout: Layout, batch: Batch) -> Sent:
     """Collectives by rings: each of n GPUs sends (n − 1)/n of a tensor to gather or to scatter it,
     twice that to sum it (Rajbhandari et al. 2020, section 7).
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from attnbook.decoder_config import DecoderConfig, PlainDecoderConfig
-from attnbook.planner.layout import Batch, Layout, sent
+from attnbook.planner.layout import Batch, Layout, collectives
 from attnbook.planner.pace import LINKS, pace
 
 
@@ -47,7 +47,7 @@ class Scaling:
 
     def one_card(self) -> int | float:
         """The least that a step could take, if all that a GPU sends left by its own card."""
-        alone = sent(*self.arranged(self.more[0])).data / LINKS[self.gpu][1]
+        alone = collectives(*self.arranged(self.more[0])).data / LINKS[self.gpu][1]
         return max(self.took(self.fewer), alone)
 
 

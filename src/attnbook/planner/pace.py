@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from attnbook.decoder_config import DecoderConfig
 from attnbook.planner.bill import GPUS
-from attnbook.planner.layout import Batch, Layout, sent
+from attnbook.planner.layout import Batch, Layout, collectives
 
 MACHINE = 8  # GPUs in one box, joined by NVLink
 LINKS = {"a100": (300e9, 25e9), "h100": (450e9, 50e9), "h200": (450e9, 50e9)}
@@ -67,7 +67,7 @@ def pace(
         raise ValueError(f"GPUs are {', '.join(LINKS)}; got {gpu}")
     if not 0 < products <= 1:
         raise ValueError(f"products reach a share of the peak, above 0 and up to 1; got {products}")
-    each = sent(decoder, layout, batch)
+    each = collectives(decoder, layout, batch)
     near, far = LINKS[gpu]
     replicas = max(1, MACHINE // layout.tensor)
     work = batch.tokens * decoder.flops(batch.T, again=batch.recompute)

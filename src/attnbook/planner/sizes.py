@@ -22,11 +22,11 @@ def of_size(N: int | float, V: int = 128_256, aspect: int = 128) -> DecoderConfi
 
     heads = [*range(1, 8), *range(8, 400, 8)]
     depths = [*range(1, 8), *range(8, 256, 4)]
-    made = (shaped(h, depth, V, N < 4e9) for h in heads for depth in depths)
+    made = (of_heads(h, depth, V, N < 4e9) for h in heads for depth in depths)
     return min(made, key=off)
 
 
-def shaped(heads: int, depth: int, V: int, tie: bool) -> DecoderConfig:
+def of_heads(heads: int, depth: int, V: int, tie: bool) -> DecoderConfig:
     """A decoder of so many heads, each 128 wide, and so many blocks."""
     kv_heads = max(k for k in range(1, 9) if heads % k == 0)
     return DecoderConfig(V, 128 * heads, depth, heads, kv_heads, 448 * heads, tie)

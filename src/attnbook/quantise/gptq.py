@@ -24,7 +24,7 @@ def largest(W: Float[Tensor, "*batch g"], top: int) -> Float[Tensor, "*batch"]:
     return scale.where(scale > 0, 1)
 
 
-def clipped(W: Float[Tensor, "*batch g"], top: int) -> Float[Tensor, "*batch"]:
+def best_clip(W: Float[Tensor, "*batch g"], top: int) -> Float[Tensor, "*batch"]:
     """The fraction of `largest` with the least squared error: a few weights are cut off."""
     tries = largest(W, top) * torch.linspace(1, 0.3, 36).view(-1, *[1] * (W.dim() - 1))
     errors = [(levels_of(W, s[..., None], top) * s[..., None] - W).square().sum(-1) for s in tries]

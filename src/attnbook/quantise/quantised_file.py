@@ -15,7 +15,7 @@ from attnbook.quantise.rounding import (
     QuantisedLinear,
     QuantisedMatrix,
     maps_and_tables,
-    replaced,
+    replace_weights,
     unpacked,
 )
 
@@ -53,7 +53,7 @@ def load(model: nn.Module, path: str | Path, product: Product = unpacked) -> nn.
         stored, scales = (tensors[f"{name}.matrix.{part}"] for part in ("stored", "scales"))
         return QuantisedMatrix(stored.to(W.device), scales.to(W.device), W.shape[1], *bits[name])
 
-    replaced(model, list(bits), matrix, product).load_state_dict(tensors)
+    replace_weights(model, list(bits), matrix, product).load_state_dict(tensors)
     return model
 
 

@@ -197,7 +197,7 @@ def quantised(
     chosen = [name for name, part in maps_and_tables(model) if where(name, part)]
     if not chosen:
         raise ValueError("no linear map and no embedding was chosen: nothing to quantise")
-    return replaced(model, chosen, lambda _, W: quantised_matrix(W, bits, group), product)
+    return replace_weights(model, chosen, lambda _, W: quantised_matrix(W, bits, group), product)
 
 
 def maps_and_tables(model: nn.Module) -> list[tuple[str, nn.Linear | nn.Embedding]]:
@@ -206,7 +206,7 @@ def maps_and_tables(model: nn.Module) -> list[tuple[str, nn.Linear | nn.Embeddin
     return [(name, part) for name, part in parts if isinstance(part, (nn.Linear, nn.Embedding))]
 
 
-def replaced(
+def replace_weights(
     model: nn.Module, names: Collection[str], matrix: MakeMatrix, product: Product
 ) -> nn.Module:
     """Put `matrix(name, weight)` in place of the weights of the parts of these names.

@@ -37,7 +37,7 @@ def save_adapters(model: nn.Module, folder: str | Path, config: Mapping[str, Any
     tensors: dict[str, Tensor] = {}
     targets: set[str] = set()
     for name, part in parts.items():
-        places = published(model, name, part.up.weight, family)
+        places = published_maps(model, name, part.up.weight, family)
         whole = all(sum(p.ours.numel() for p in x.pieces) == prod(x.shape) for x in places.values())
         if not places or not whole:
             raise ValueError(f"{name} is no map by itself in the published files")
@@ -77,7 +77,7 @@ def load_adapters(model: nn.Module, folder: str | Path, config: Mapping[str, Any
     used: set[str] = set()
     for name, base in model.named_modules():
         if isinstance(base, (nn.Linear, QuantisedLinear)):
-            known = published(model, name, torch.empty(base.out_features, rank), family)
+            known = published_maps(model, name, torch.empty(base.out_features, rank), family)
             there = [theirs for theirs in known if key_of(theirs, "A") in tensors]
             chosen |= {name: (base, there)} if there else {}
             used |= {key_of(theirs, letter) for theirs in there for letter in "AB"}
@@ -90,7 +90,7 @@ def load_adapters(model: nn.Module, folder: str | Path, config: Mapping[str, Any
         for i, theirs in enumerate(there):
             columns = slice(i * rank, (i + 1) * rank)
             part.down.weight[columns] = tensors[key_of(theirs, "A")].to(part.down.weight)
-            place = published(model, name, part.up.weight[:, columns], family)[theirs]
+            place = published_maps(model, name, part.up.weight[:, columns], family)[theirs]
             place.put(tensors[key_of(theirs, "B")])
         model.set_submodule(name, part)
     return model
@@ -101,7 +101,7 @@ def key_of(theirs: str, letter: str) -> str:
     return f"base_model.model.{theirs}.lora_{letter}.weight"
 
 
-def published(model: nn.Module, name: str, up: Tensor, family: Family) -> dict[str, Place]:
+def published_maps(model: nn.Module, name: str, up: Tensor, family: Family) -> dict[str, Place]:
     """The published maps that ours of this name is made of, and where in `up`, whose rows are
     those of the map, the rows of each stand. Empty if none is published as a matrix. Those that
     are stored transposed have adapters that are not."""

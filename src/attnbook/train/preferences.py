@@ -222,7 +222,7 @@ def advantages_by_value(
     return found
 
 
-def standardised(x: Float[Tensor, "B T"], answer: Wrote) -> Float[Tensor, "B T"]:
+def standardise(x: Float[Tensor, "B T"], answer: Wrote) -> Float[Tensor, "B T"]:
     """x with mean 0 and standard deviation 1 over all tokens of answers, as PPO's programs do."""
     check_answer(answer, x)
     some = x[answer]

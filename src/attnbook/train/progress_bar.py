@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 
-def watched() -> str | None:
+def output_kind() -> str | None:
     """Is somebody watching, and where: "notebook", "terminal" or None.
 
     With each cell, a front end says whether it could put a question to a person ("allow_stdin"
@@ -27,7 +27,7 @@ class ProgressBar:
 
     def __init__(self, steps: Any, wanted: bool = True, pause: int | float = 0.25):
         wanted = wanted and steps is not None  # nobody knows the end of a run by the clock
-        self.steps, self.pause, self.where = steps, pause, watched() if wanted else None
+        self.steps, self.pause, self.where = steps, pause, output_kind() if wanted else None
         self.first: int | None = None
         self.handle: Any = None
         self.width = 0

@@ -113,7 +113,7 @@ class History:
         return f"History: {self.steps} steps" + (", interrupted" if self.interrupted else "")
 
 
-def named(value: Any) -> dict[str, float]:
+def as_numbers(value: Any) -> dict[str, float]:
     """An evaluation as {name: float}; a bare number is called "value"."""
     numbers = value if isinstance(value, dict) else {"value": value}
     try:
@@ -411,7 +411,7 @@ class Run:
         finally:
             put_back(before)
             set_random_state(random, self.generator, self.device)
-        done.append((step, named(value)))
+        done.append((step, as_numbers(value)))
         for callback in self.callbacks:
             callback.on_evaluation(self)
 

@@ -24,7 +24,7 @@ from attnbook.train.preferences import (
     bradley_terry_loss,
     dpo_loss,
     policy_loss,
-    standardised,
+    standardise,
     token_rewards,
     value_loss,
 )
@@ -280,7 +280,7 @@ def drawn(
     answer, values = answer[:, 1:], both.critic(texts[:, :-1])[..., 0]
     rewards = token_rewards(score(pairs, texts), log_probs, before, answer, beta)
     advantage = advantages_by_value(rewards, values, answer)
-    return Draw(texts, log_probs, standardised(advantage, answer), advantage + values)
+    return Draw(texts, log_probs, standardise(advantage, answer), advantage + values)
 
 
 def ppo(

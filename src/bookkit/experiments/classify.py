@@ -121,7 +121,7 @@ def looked_at(model: nn.Module, x: Pictures) -> Float[Tensor, "B P"]:
 def moved(x: Pictures, corners: Int[Tensor, "B 2"], edge: int) -> Pictures:
     """`images.shifted` for digits: what comes in from outside is white paper."""
     paper = x.min()
-    return images.shifted(x - paper, corners, edge) + paper
+    return images.move(x - paper, corners, edge) + paper
 
 
 def by_pixels(rows: int, columns: int) -> Callable[[Pictures], Pictures]:

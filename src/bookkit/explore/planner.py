@@ -7,7 +7,15 @@ from typing import Any
 
 from attnbook.decoder_config import DecoderConfig
 from attnbook.planner.bill import GPUS, LLAMA_405B
-from attnbook.planner.layout import MOMENTS, WEIGHT, Batch, Layout, kept, memory, sent
+from attnbook.planner.layout import (
+    MOMENTS,
+    WEIGHT,
+    Batch,
+    Layout,
+    collectives,
+    memory,
+    saved_per_token,
+)
 from attnbook.planner.pace import LINKS, MACHINE, PRODUCTS, pace
 from attnbook.planner.sizes import of_size
 from bookkit.explore.element import Explorable
@@ -62,7 +70,12 @@ class Planner(Explorable):
 
     def fixed(self) -> dict:
         about = {
-            name: {**asdict(d), "parameters": d.parameters, "block": d.block, "kept": kept(d)}
+            name: {
+                **asdict(d),
+                "parameters": d.parameters,
+                "block": d.block,
+                "kept": saved_per_token(d),
+            }
             for name, d in MODELS.items()
         }
         kinds = {
@@ -80,7 +93,7 @@ class Planner(Explorable):
             return {"problem": trouble, **NOTHING}
         layout = laid_out(state)
         batch = Batch(STEP, T)
-        need, each = memory(decoder, layout, batch), sent(decoder, layout, batch)
+        need, each = memory(decoder, layout, batch), collectives(decoder, layout, batch)
         time = pace(decoder, layout, batch, state["gpu"])
         steps = EACH * decoder.parameters / STEP / 86_400
         return {

@@ -85,8 +85,8 @@ def test_every_move_and_both_sides_occur_and_one_picture_moves_as_a_whole():
 
 def test_the_middle_window_changes_nothing():
     x = torch.randn(3, 2, 4, 5)
-    assert torch.equal(images.shifted(x, torch.full((3, 2), 2), 2), x)
-    down = images.shifted(x, torch.tensor([[0, 1]]).expand(3, 2), 1)  # window up, content down
+    assert torch.equal(images.move(x, torch.full((3, 2), 2), 2), x)
+    down = images.move(x, torch.tensor([[0, 1]]).expand(3, 2), 1)  # window up, content down
     assert torch.equal(down[:, :, 1:], x[:, :, :-1]) and (down[:, :, 0] == 0).all()
 
 
