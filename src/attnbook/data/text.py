@@ -14,6 +14,7 @@ from attnbook.data import registry
 from attnbook.data.python_docs import BREAK
 
 EMBEDDED = Path(__file__).parent / "python_docs.txt.gz"
+HELD_OUT = Path(__file__).parent / "shakespeare_held_out.txt.gz"
 
 
 class Characters:
@@ -91,6 +92,13 @@ def load(name: str = "python-docs") -> Text:
         raise ValueError(f"there is no text {name!r}; there are {', '.join(map(repr, CORPORA))}")
     train, validation = CORPORA[name]()
     return Text(name, train, validation, Characters(train + validation))
+
+
+def held_out(name: str = "python-docs") -> str:
+    """The validation text of `load(name)`, for a model that is only tried: nothing is downloaded."""
+    if name == "shakespeare":
+        return gzip.decompress(HELD_OUT.read_bytes()).decode("ascii")
+    return load(name).validation
 
 
 def _check_window(N: int, T: int) -> None:

@@ -43,8 +43,16 @@ def test_the_default_text_needs_no_network(monkeypatch):
     assert f"{len(corpus.train):,}" in repr(corpus)
 
 
+def test_held_out_texts_are_embedded(monkeypatch):
+    monkeypatch.setattr(text.registry, "fetch", None)
+    assert text.held_out() == text.load().validation
+    assert len(text.held_out("shakespeare")) == 111_540
+    assert text.held_out("shakespeare").startswith("?\n\nGREMIO:")
+
+
 def test_shakespeare_is_divided_as_usual(real_data):
     corpus = text.load("shakespeare")
+    assert corpus.validation == text.held_out("shakespeare")
     assert (len(corpus.train), len(corpus.validation)) == (1_003_854, 111_540)
     assert len(corpus.characters) == 65
     assert corpus.train.startswith("First Citizen:\nBefore we proceed")
