@@ -9,7 +9,7 @@ from attnbook.attention import Attention, Projection
 from attnbook.block import Block, PreNorm, Stack
 from attnbook.feedforward import MLP
 from attnbook.masks import local
-from attnbook.models.config import Config, activation, given, only, read
+from attnbook.models.config import Config, activation, only, or_default, read
 from attnbook.models.layout import Table
 from attnbook.models.registry import family
 from attnbook.norms import LayerNorm
@@ -31,7 +31,7 @@ def gpt_neo(
     """Black et al. 2021, "GPT-Neo", 1.3 billion parameters: a GPT-2 whose scores are not divided
     by √D, and where every other block sees the last 256 positions. Queries, keys and values have no
     biases. `hidden` is 4 × width."""
-    norm, gelu = partial(LayerNorm, width, eps), given(activation, nn.GELU("tanh"))
+    norm, gelu = partial(LayerNorm, width, eps), or_default(activation, nn.GELU("tanh"))
     inner = 4 * width if hidden is None else hidden
 
     def block(window: int | None) -> Block:
