@@ -95,7 +95,7 @@ def load(name: str = "python-docs") -> Text:
 
 
 def held_out(name: str = "python-docs") -> str:
-    """The validation text of `load(name)`, for a model that is only tried: nothing is downloaded."""
+    """The validation text of `load(name)`, without a download: for a model that is only tried."""
     if name == "shakespeare":
         return gzip.decompress(HELD_OUT.read_bytes()).decode("ascii")
     return load(name).validation
