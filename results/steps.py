@@ -7,8 +7,8 @@ A model of two blocks and width 32 is asked for the last digit of a sum of eight
 questions each, and directly also with four times as many. The learning rate is the better of two
 with seed 9 (for the long training that of the short one); then five other seeds. Stored, over 1000
 questions: right answers without sampling; of direct answers also one draw at temperature 1 and a
-vote of eight draws; with steps also what becomes of the answer when one of the model's steps, the one in the
-middle, is replaced by the digit after it.
+vote of eight draws; with steps also what becomes of the answer when one of the model's steps, the
+one in the middle, is replaced by the digit after it.
 Of 100 million questions that eight digits make, training draws 25,600 (102,400 where it is longer):
 of the 1000 asked hardly one was trained on.
 """
