@@ -24,6 +24,7 @@ NAMES = (
     "served",
     "grpo",
     "faster",
+    "compiled",
     "attribution",
     "rounded",
 )
@@ -144,6 +145,16 @@ def test_a_cache_in_eight_bits_costs_nothing_that_shows_and_weights_in_four_do()
         for text, plain in run["nats per byte"]["32 bits"].items():
             rounding = run["nats per byte"]["4 bits"][text]
             assert rounding - loss[text] > 0.45 * (rounding - plain)
+
+
+def test_a_compiled_step_is_faster_in_each_format_and_twice_transformers_in_eight_bits():
+    run = stored_run("real_compiled")["writing"]
+    for name in ("32 bits", "16 bits", "8 bits"):
+        assert run[f"{name}, compiled"]["than without"][0] > 1
+    gains = {name: way["than without"][1] for name, way in run.items() if "than without" in way}
+    assert max(gains, key=gains.get) == "8 bits, compiled"
+    assert run["8 bits, compiled"]["times as fast"][1] > 2
+    assert run["32 bits, compiled"]["same tokens"] == 1
 
 
 def test_an_engine_that_exists_writes_the_same_from_a_saved_folder():
