@@ -3,6 +3,7 @@
 import jaxtyping
 import pytest
 import torch
+from elsewhere import elsewhere
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -186,6 +187,17 @@ def test_the_device_is_waited_for_every_so_many_tokens_and_not_at_each(eos):
             generate(model, prompt, 40, never_5, eos=eos, check_every=each)
         counted[each] = reads.count
     assert counted[1] >= 40 and counted[16] <= 3 * (1 if eos is None else 2) + 2
+
+
+def test_a_gpu_is_waited_for_seldom_unless_more_is_asked_for():
+    prompt, counted = torch.tensor([[1, 2, 3]]), {}
+    with elsewhere() as device:
+        model = gpt2(V, T=64, width=12, depth=1, heads=3).eval().to(device)
+        for asked in ({}, {"check_every": 1}):
+            with Reads() as reads:
+                generate(model, prompt.to(device), 40, **asked)
+            counted[len(asked)] = reads.count
+    assert counted[1] >= 40 and counted[0] <= 5
 
 
 def test_what_is_written_does_not_depend_on_when_it_is_checked():
