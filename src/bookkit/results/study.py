@@ -88,7 +88,8 @@ def curve(history: History, every: int = 1) -> list[tuple[int, float]]:
 
 
 def adamw(model: nn.Module, config: Config) -> AdamW:
-    """AdamW with `config`'s `lr`, `betas` and `weight_decay`: matrices decay, vectors do not."""
+    """AdamW with `config`'s `lr`, `betas` and `weight_decay`: as in nanoGPT all matrices decay,
+    tables too (`attnbook.train.optimizers.groups` leaves those out), and vectors do not."""
     weights = list(model.parameters())
     groups = [
         {"params": [w for w in weights if w.dim() > 1], "weight_decay": config["weight_decay"]},
