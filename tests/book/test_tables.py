@@ -133,7 +133,7 @@ class TestPlanes:
 
 
 class TestStored:
-    RUN = stored_run("tables")
+    RUN, BOOSTED = stored_run("tables"), stored_run("tables_boosted")
 
     def test_iris_comes_out_again(self, script):
         """The shipped weights and the fitted models, on the first two draws of one table."""
@@ -155,6 +155,16 @@ class TestStored:
         assert parameters(TableTransformer()) == self.RUN["parameters"]
         assert abs(study.held_out(shipped()) - self.RUN["rounded"]) < 0.01
         assert abs(self.RUN["rounded"] - self.RUN["curve"][-1][1]) < 0.01
+
+    def test_a_discriminant_comes_out_again_and_so_do_the_intervals(self, script):
+        study, iris = script("results/tables_boosted.py"), datasets.load_iris()
+        table, found = (iris.data, iris.target), self.BOOSTED["found"]
+        for seed in (0, 1):
+            again = study.judged(study.discriminant, table, 50, seed)
+            for kind in ("right", "nats"):
+                stored = found["discriminant"][kind]["iris"][seed]
+                assert np.isclose(again[kind], stored, atol=0.02)
+        assert study.gains(found) == self.BOOSTED["gains"]
 
     def test_every_table_has_its_draws(self):
         declared = self.RUN["study"]["reporting_seeds"]
@@ -188,3 +198,7 @@ class TestStored:
         }
         words = "is {transformer:.2f} nats, that of logistic regression {logistic:.2f}"
         assert words.format(**nats) in page
+        three = self.BOOSTED["gains"].values()
+        assert all(found["right"]["low"] < 0 < found["right"]["high"] for found in three)
+        by_nats = self.BOOSTED["found"]["logistic, by nats"]["nats"].values()
+        assert f"or {fmean(map(fmean, by_nats)):.2f} if it is tuned by its loss" in page
