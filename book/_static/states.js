@@ -53,7 +53,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const style = document.createElement("style");
     style.textContent = "[role=spinbutton]:not(svg *) { text-decoration: underline dotted 2px color-mix(in srgb, currentColor 85%, transparent); border-radius: 4px }"
       + "[role=spinbutton]:hover { box-shadow: 0 0 0 1.5px currentColor }"
-      + ".ends { display: flex; gap: 8px 18px; margin-left: auto }";
+      + ".reset-and-link { display: flex; gap: 8px 18px; margin-left: auto }";
     node.shadowRoot.append(style);
     const press = node.button("Copy link", async () => {
       const whole = new URL(link(node), location.href);
@@ -65,7 +65,7 @@ document.addEventListener("DOMContentLoaded", () => {
     }, { title: "A link to the picture as it is now" });
     // It stays beside Reset where a line is full.
     const reset = node.shadowRoot.querySelector("button.reset");
-    const ends = Object.assign(document.createElement("div"), { className: "ends" });
+    const ends = Object.assign(document.createElement("div"), { className: "reset-and-link" });
     reset.before(ends);
     ends.append(reset, press);
     arrive(node);

@@ -4,6 +4,7 @@ import json
 import math
 import re
 from itertools import chain, pairwise, product
+from pathlib import Path
 
 import pytest
 import torch
@@ -464,6 +465,16 @@ def test_what_is_stored_is_small_and_always_the_same(make):
     assert len(stored.encode()) <= 40_000
     assert repr(thing) == f"{type(thing).__name__}: move it in the browser"
     assert not re.search(r"https?://(?!www\.w3\.org/)", stored)
+
+
+@every
+def test_what_the_page_adds_to_an_explorable_has_a_class_of_its_own(make):
+    """The frame around Reset and Copy link had the class of the clinic's numbers."""
+    states = (Path(__file__).parents[2] / "book/_static/states.js").read_text("utf-8")
+    (added,) = re.findall(r'className: "([\w-]+)"', states)
+    assert f".{added} {{" in states
+    thing = make()
+    assert not re.search(rf"[.\"\s]{added}\b", element.script(thing.tag, *thing.needs))
 
 
 def test_hostile_words_stay_words(blank):

@@ -238,6 +238,39 @@ def test_a_printed_page_has_its_title_and_no_frame_that_stays_empty(visit):
         assert page.evaluate(flexible) == 0
 
 
+def test_on_paper_an_equation_is_as_large_as_a_formula_and_a_short_listing_is_whole(visit):
+    sizes = """(where) => [...document.querySelectorAll(where)].filter((n) => n.checkVisibility())
+        .map((n) => parseFloat(getComputedStyle(n).fontSize)
+            * (n.style.getPropertyValue('--paper') || 1))"""
+    listings = """() => [...document.querySelectorAll('article .cell_input pre')].filter(
+        (n) => n.offsetHeight).map((n) => [n.offsetHeight, getComputedStyle(n).breakInside])"""
+    with visit(f"{MAIN[9]}.html") as page:
+        page.evaluate(SET)
+        page.wait_for_function("document.querySelector('mjx-container[display]').style.length > 1")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        page.emulate_media(media="print")
+        inline = page.evaluate(sizes, "section > p mjx-container:not([display])")
+        equations = page.evaluate(sizes, "article div.math > mjx-container[display]")
+        assert len(equations) > 5 and min(equations) == pytest.approx(min(inline), rel=0.03)
+        found = page.evaluate(listings)
+        assert {way for height, way in found if height < 300} == {"avoid"}
+        assert len([height for height, _ in found if 150 < height < 300]) > 2
+
+
+@pytest.mark.parametrize("name", ["book/09-modern-tweaks", "book/17-deeper-ahead"])
+def test_on_a_phone_a_measured_row_is_no_wider_than_the_window(visit, name):
+    """Its name stands above its numbers; to the last dot and seed all is in sight."""
+    ends = """() => {
+        document.querySelectorAll('details').forEach((fold) => { fold.open = true })
+        return [...document.querySelectorAll('table.measured td.interval ~ td')].flatMap(
+            (cell) => [cell, ...cell.querySelectorAll('data')].map(
+                (node) => node.getBoundingClientRect().right))
+    }"""
+    with visit(f"{name}.html", width=390, height=844) as page:
+        found = page.evaluate(ends)
+        assert len(found) > 40 and max(found) <= 382
+
+
 def test_in_the_dark_a_table_of_results_stands_on_the_page_itself(visit):
     ground = """() => [...document.querySelectorAll('.text_html:has(table.measured)')].map(
         (output) => getComputedStyle(output).backgroundColor)"""
