@@ -233,7 +233,9 @@ def test_a_printed_page_has_its_title_and_no_frame_that_stays_empty(visit):
         (each) => getComputedStyle(each).display === 'flex').length"""
     with visit(f"{MAIN[2]}.html") as page:
         assert page.evaluate(flexible) > 0
+        assert page.locator(".drawing .hint:visible").count() > 0
         page.emulate_media(media="print")
+        assert page.locator(".drawing .hint:visible").count() == 0  # nobody touches paper
         assert page.locator("article h1").first.is_visible()
         assert page.evaluate(flexible) == 0
 
