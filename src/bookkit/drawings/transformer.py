@@ -178,7 +178,7 @@ def wide() -> Pen:
     pen.text(566, 20, "Press the steps, or", "muted f s l hint")
     pen.text(566, 38, "point at a part.", "muted f s l hint")
     with pen.group("rest"):
-        legend(pen, 0, 8)
+        legend(pen, 116, 8)
         for name, above in zip(without(), ABOVE, strict=True):
             missing(pen, 566, d.first - above, name)
     return pen
