@@ -22,6 +22,7 @@ from attnbook.models.hub import load, load_tokenizer, save
 
 TEXT = "The cat sat on the mat. In 1969, a man — the first — stood on the moon: “one small step”."
 
+MORE = 1000  # the window has 512
 
 ELSEWHERE = """
 import sys, transformers
@@ -49,6 +50,20 @@ def test_gemma_has_the_logits_of_transformers_and_writes_the_same():
     assert_close(ours(tokens), theirs(tokens).logits, rtol=0, atol=1e-4)
     expected = theirs.generate(tokens, max_new_tokens=20, do_sample=False)
     assert torch.equal(generate(ours, tokens, expected.shape[1] - tokens.shape[1]), expected)
+
+
+@pytest.mark.weekly
+@pytest.mark.timeout(1800)
+@torch.no_grad()
+def test_each_of_a_thousand_tokens_beyond_the_window_is_the_likeliest_of_transformers():
+    folder = place("ATTNBOOK_GEMMA")
+    transformers = pytest.importorskip("transformers")
+    tokens = torch.tensor([load_tokenizer(folder).encode("Once upon a time, in a village").ids])
+    written = generate(load(folder), tokens, MORE)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
+    x = theirs.model(written).last_hidden_state[0, tokens.shape[1] - 1 : -1]
+    likeliest = torch.cat([theirs.lm_head(some).argmax(-1) for some in x.split(64)])
+    assert torch.equal(likeliest, written[0, tokens.shape[1] :])
 
 
 @pytest.mark.timeout(600)
