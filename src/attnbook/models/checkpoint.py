@@ -66,8 +66,10 @@ def files(source: str | Path, name: str) -> list[Path]:
 
 class SafeTensors(Mapping[str, Tensor]):
     """The tensors of safetensors files by name. Each is mapped from the disk when it is asked for,
-    and let go with the last who uses it: no more of the files is held in memory. `shapes` are known
-    from the files' heads."""
+    and let go with the last who uses it: beside these, `ENOUGH` bytes of one file stay in memory at
+    most. `shapes` are known from the files' heads."""
+
+    ENOUGH = 2**24  # one file is open, and anew after so many bytes, since that takes time as well
 
     def __init__(self, paths: Iterable[Path]):
         from safetensors import safe_open
@@ -78,6 +80,7 @@ class SafeTensors(Mapping[str, Tensor]):
                 return {name: tuple(file.get_slice(name).get_shape()) for name in names}
 
         self.paths: dict[str, Path] = {}
+        self.open: tuple[Path, Any, int] | None = None  # and what it has been asked for, in bytes
         self.shapes: dict[str, tuple[int, ...]] = {}
         for path in paths:
             found = read_or_refuse(path, shapes)
@@ -87,8 +90,13 @@ class SafeTensors(Mapping[str, Tensor]):
     def __getitem__(self, name: str) -> Tensor:
         from safetensors import safe_open
 
-        with safe_open(self.paths[name], "pt") as file:
-            return file.get_tensor(name)
+        path = self.paths[name]
+        if self.open is None or self.open[0] != path or self.open[2] >= self.ENOUGH:
+            self.open = path, safe_open(path, "pt"), 0
+        _, file, asked = self.open
+        tensor: Tensor = file.get_tensor(name)
+        self.open = path, file, asked + tensor.nbytes
+        return tensor
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.paths)
