@@ -62,7 +62,9 @@ document.addEventListener("DOMContentLoaded", () => {
   const day = document.documentElement.dataset;
   addEventListener("beforeprint", () => {
     [day.printed, day.theme] = [day.theme, "light"];
-    all(".bd-article pre").forEach((pre) => pre.classList.toggle("short", pre.offsetHeight < 320));
+    // All are measured before one is changed: else the whole book would be laid out anew for each.
+    const listings = all(".bd-article pre").map((pre) => [pre, pre.offsetHeight < 320]);
+    listings.forEach(([pre, short]) => pre.classList.toggle("short", short));
     all("details.compare, details.deeper").forEach((fold) => {
       if (!fold.open) { fold.open = true; fold.dataset.printed = ""; }
     });
