@@ -131,14 +131,14 @@ def without() -> dict[str, tuple[str, str]]:
     runs = stored_run("blocks")["adding"]  # losses at three moments, seed by seed
     whole, less = (fmean(run[0] for run in runs[x]) for x in ("network", "two more attentions"))
     return {
-        "network": ("adding two digits:", f"loss {less:.2f}, not {whole:.2f}"),
-        "sum": (
+        "feed-forward": ("adding two digits:", f"loss {less:.2f}, not {whole:.2f}"),
+        "residual sum": (
             f"{len(steps) - steps.count(None)} of {len(steps)} deep stacks",
             "learn to reverse",
         ),
-        "cross-attention": ("the other sentence", "is not heard"),
-        "self-attention": ("no word hears", "another"),
-        "wave": ("the order of words", "is lost"),
+        "cross-attention": ("the source sentence", "is not read"),
+        "self-attention": ("no word reads", "another"),
+        "positions": ("the order of words", "is lost"),
     }
 
 
@@ -191,8 +191,8 @@ def tall() -> Pen:
     model(pen, e, d)
     notes(pen, 0, -8)
     with pen.group("rest"):
-        missing(pen, 0, 12, "sum")
-        missing(pen, 0, 72, "wave")
+        missing(pen, 0, 12, "residual sum")
+        missing(pen, 0, 72, "positions")
     legend(pen, 0, 150)
     for tower, words in ((e, "encoder × 6"), (d, "decoder × 6")):
         pen.text((tower.left + tower.right) / 2, tower.first + 130, words, "b")
