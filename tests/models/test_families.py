@@ -123,7 +123,8 @@ def tensors(folder):
     """By name; ESM's norms have the names of the first files still."""
     found = {n: x for path in folder.glob("*.safetensors") for n, x in load_file(path).items()}
     last = {".gamma": ".weight", ".beta": ".bias"}
-    return {re.sub(r"\.(gamma|beta)$", lambda m: last[m[0]], n): x for n, x in found.items()}
+    old = r"(?i)(?<=norm)\.(gamma|beta)$"
+    return {re.sub(old, lambda m: last[m[0]], n): x for n, x in found.items()}
 
 
 def gradients_in_place(model):
