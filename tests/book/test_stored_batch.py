@@ -15,8 +15,8 @@ RUN, LONGER = stored_run("batch_rate"), stored_run("batch_rate_longer")
 KEPT = RUN["table"]["kept in tokens"]
 SAID = {  # with four times the tokens: mean, and the ends of the interval
     "batch 64, rate of 16 minus batch 64, twice the rate of 16": "twice the rate of batch 16 saves "
-    "{} nats ({} to {}, four seeds)",
-    "batch 16 minus batch 1": "batch 16 is behind by {} ({} to {})",
+    "{} nats ({} to {})",
+    "batch 16 minus batch 1": "behind batch 1, by {} nats ({} to {})",
 }
 
 
