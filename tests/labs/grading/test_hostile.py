@@ -150,7 +150,7 @@ def huge(notebook):
 
 def many(notebook):
     cell = {"cell_type": "code", "source": "x = 1\n" * 20, "metadata": {}, "outputs": []}
-    notebook["cells"] += [cell] * 2000
+    notebook["cells"] += [cell] * 400
 
 
 def magics(notebook):
