@@ -1,4 +1,4 @@
-# `make book` builds the website, `make test` proves it (some minutes on two cores; more with SLOW=1). Both make .venv first if it is missing.
+# `make book` builds the website, `make test` proves it (some minutes on two cores; more with FULL=1 or SLOW=1). Both make .venv first if it is missing.
 .NOTPARALLEL:
 .PHONY: help book test serve notebooks lint unit nbval chapters site site-tests slow weekly test-machines \
         bench gpu picture pdf slides cards set-repository lock clean env-book env-test
@@ -22,7 +22,8 @@ PYTEST = $(RUN) -m pytest --durations=15 --durations-min=5
 NBVAL = $(RUN) tools/kernels.py $(RUN) -m pytest --nbval --nbval-kernel-name forked --nbval-sanitize-with tools/nbval.cfg \
          --nbval-cell-timeout=600 --timeout=1800 \
          --dist loadscope $(NOTEBOOK)
-QUICK = not weekly$(if $(SLOW),, and not slow and not browser)
+FULL ?= $(SLOW)
+QUICK = not weekly$(if $(SLOW),, and not slow)
 START := $(shell date +%s)
 
 help: ## this list
@@ -36,7 +37,7 @@ book: env-book ## build the website from the stored outputs, say where to open i
 	    $(BUILD) -q || { rm -rf _build/.doctrees; exit 1; }; $(RUN) tools/whole.py --note $$new; fi
 	@$(RUN) -c 'from pathlib import Path as P; print("Open", P("_build/html/index.html").resolve().as_uri())'
 
-test: env-test lint unit $(if $(SLOW),nbval site-tests,chapters site) ## must be green; SLOW=1: every notebook, the browser, what takes long
+test: env-test lint unit $(if $(FULL),nbval site-tests,chapters site) ## must be green; FULL=1: every notebook, the browser; SLOW=1: what takes long, too
 	@echo "== all green, $$(( $$(date +%s) - $(START) )) s"
 
 lint: env-test ## code style, notebooks included; types; workflows
@@ -49,9 +50,9 @@ lint: env-test ## code style, notebooks included; types; workflows
 	@.venv/bin/check-jsonschema -q --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	@.venv/bin/check-jsonschema -q --builtin-schema vendor.citation-file-format --default-filetype yaml CITATION.cff
 
-unit: env-test ## the packages' tests, shapes enforced; SLOW=1: those that take long as well, and the browser's
+unit: env-test ## the packages' tests, shapes enforced; FULL=1: the browser's, too; SLOW=1: those that take long
 	@echo "== unit tests"
-	@$(PYTEST) tests -n $(WORKERS) --dist worksteal -m "$(QUICK) and not site"
+	@$(PYTEST) tests -n $(WORKERS) --dist worksteal -m "$(QUICK)$(if $(FULL),, and not browser) and not site"
 
 chapters: NOTEBOOK := $(CHAPTERS)
 chapters: nbval ## the main chapters again, every output compared
@@ -67,9 +68,9 @@ site: env-test ## the website built from nothing, if it is not; warnings are err
 
 site-tests: site ## the same, then in a browser
 	@echo "== website's tests"
-	@$(PYTEST) tests/site -n $(WORKERS) --dist loadfile -m "not weekly"
+	@$(PYTEST) tests/site -n $(WORKERS) --dist loadfile -m "$(QUICK)"
 
-slow: env-test ## of these what takes long: each notebook alone, as on Colab; compiled models; classes graded
+slow: site ## of these what takes long: each notebook alone, as on Colab; compiled models; classes graded; the printed book
 	@echo "== slow tests (as on Colab; of the last commit)"
 	@$(PYTEST) $$(grep -rl --include='test_*.py' mark.slow tests) -n $(WORKERS) --dist worksteal -m "slow and not weekly"
 

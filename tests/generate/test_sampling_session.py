@@ -104,7 +104,12 @@ def padded(prompts, side):
     return tokens, mask
 
 
-@pytest.mark.parametrize("name", MODELS)
+OFTEN = ("learned", "window, alibi", "latent", "state")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n in OFTEN else pytest.mark.slow) for n in MODELS]
+)
 def test_rows_of_different_lengths_are_written_as_each_alone(name, prompts, each_alone):
     model, steps = lively(MODELS[name]()), 7
     expected = each_alone(model, steps)

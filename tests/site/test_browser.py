@@ -12,14 +12,34 @@ import pytest
 from built_site import CHAPTERS, FILES, SITE
 
 PAGES = [f"{file}.html" for file in FILES] + ["search.html?q=attention", "genindex.html"]
-OFTEN = [
+FIRST = [  # one page of each kind; what the others have is made by the same rules
+    "book/index.html",
+    "book/03-queries-keys-values.html",
+    "book/06-the-transformer.html",
+    "book/13-looking-inside.html",
+    "book/18-many-machines.html",
+    "book/13-deeper-gemma.html",
+    "labs/student/05-mini-transformer.html",
+    *(f"book/{name}.html" for name in ("open-models", "notation", "glossary", "references")),
+    "book/reference/attention.html",
+    "search.html?q=attention",
+    "genindex.html",
+]
+assert set(FIRST) <= set(PAGES)
+THEN = [
     *(page for page in PAGES if "-deeper-" not in page and "/reference/" not in page),
     *{page.split("-")[0]: page for page in PAGES if "-deeper-" in page}.values(),
-    "book/reference/attention.html",
-]  # what the others have is made by the same rules; weekly they are read, too
-ALL = [*OFTEN, *(pytest.param(p, marks=pytest.mark.weekly) for p in PAGES if p not in OFTEN)]
+]
+
+
+def how_often(page):
+    return [] if page in FIRST else pytest.mark.slow if page in THEN else pytest.mark.weekly
+
+
+ALL = [pytest.param(page, marks=how_often(page)) for page in PAGES]
+THREE = "02", "06", "13"
 MAIN = [
-    pytest.param(page, marks=[pytest.mark.weekly] * (number not in ("02", "06", "13")))
+    pytest.param(page, marks=pytest.mark.slow if number in THREE else pytest.mark.weekly)
     for page in PAGES
     if "-deeper-" not in page and (number := page[5:7]).isdigit()
 ]

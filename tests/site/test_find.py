@@ -179,12 +179,14 @@ def test_of_forty_questions_thirty_five_lead_to_the_right_section_first(search):
     assert len(wrong) <= 5, "\n".join(wrong)
 
 
+@pytest.mark.slow
 def test_thirty_questions_that_nothing_was_fitted_to_do_nearly_as_well(search):
     assert len(QUESTIONS["thirty more"]) == 30
     wrong = list(misses(search, QUESTIONS["thirty more"]))
     assert len(wrong) <= 5, "\n".join(wrong)
 
 
+@pytest.mark.slow
 def test_twelve_questions_in_a_readers_own_words_lead_there_too(search):
     assert len(QUESTIONS["twelve more"]) == 12
     wrong = list(misses(search, QUESTIONS["twelve more"]))

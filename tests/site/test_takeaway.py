@@ -280,6 +280,7 @@ def headings_of(page):
             yield node.get_text(" ", strip=True).removesuffix("#").strip()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)  # it is laid out twice
 def test_the_printed_book_is_whole_with_a_title_page_an_outline_and_page_numbers(printed):
     paper, count, output = printed
@@ -297,6 +298,7 @@ def test_the_printed_book_is_whole_with_a_title_page_an_outline_and_page_numbers
     assert not list(output.parent.glob(".*")), "a draft was left"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_contents_name_the_page_on_which_a_section_stands(printed):
     paper, count, _ = printed
@@ -312,6 +314,7 @@ def test_the_contents_name_the_page_on_which_a_section_stands(printed):
             assert stands, f"{title} is not on page {found}"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_references_in_the_printed_book_lead_somewhere(printed):
     paper, count, _ = printed
