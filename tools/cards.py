@@ -102,14 +102,15 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("pages", nargs="*", help="such as book/05-multi-head-attention")
     options = parser.parse_args(arguments)
     known = [p for p in pages(ROOT) if p == "book/index" or re.match(r"book/\d\d-(?!deeper)", p)]
-    for name in options.pages:
+    chosen = [name.removesuffix(".ipynb") for name in options.pages] or known
+    for name in chosen:
         if name not in known:
             raise SystemExit(f"{name} has no card; {known[1]} has one")
     site = site_of(options.site)
     options.to.mkdir(parents=True, exist_ok=True)
     with browser() as opened:
         page = opened.new_page(color_scheme="light")
-        for name in options.pages or known:
+        for name in chosen:
             data = card(page, site, name, words_of(site, name))
             target = options.to / f"{name.rpartition('/')[2]}.png"
             files.store(target, data)

@@ -125,7 +125,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("pages", nargs="*", help="such as book/05-multi-head-attention")
     options = parser.parse_args(arguments)
     known = [page for page in pages(ROOT) if re.match(r"book/\d\d-", page)]
-    chosen = options.pages or known
+    chosen = [name.removesuffix(".ipynb") for name in options.pages] or known
     for name in chosen:
         if name not in known:
             raise SystemExit(f"{name} is not a chapter; one is {known[0]}")

@@ -122,6 +122,16 @@ def test_a_presentation_begins_where_the_address_says_and_ends_there(tab):
     assert tab.locator("article p").first.is_visible()
 
 
+def test_a_title_with_nothing_to_show_says_how_its_section_begins(tab):
+    present(tab, "book/18-many-machines", "#sec-data-parallel")
+    said = tab.locator("h2[data-lead]").all()
+    assert 0 < len(said) < tab.locator("article section > h2").count() / 2
+    for title in said:
+        lead = title.get_attribute("data-lead")
+        paragraph = title.locator("xpath=../p").first.text_content()
+        assert lead and paragraph.strip().startswith(lead)
+
+
 def test_nothing_else_is_seen_while_presenting(tab):
     present(tab, SAMPLE)
     tab.keyboard.press("ArrowRight")

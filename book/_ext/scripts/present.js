@@ -46,6 +46,12 @@ window.attnPresent = () => {
     const before = slides.filter(({ node }) => node.compareDocumentPosition(note) & (Node.DOCUMENT_POSITION_FOLLOWING));
     before.at(-1)?.notes.push(note);
   });
+  slides.forEach(({ node }, at) => { // a title whose section has nothing to show says how the section begins
+    if (!/^H[23]$/.test(node.tagName) || !/^H[1-3]$/.test(slides[at + 1]?.node.tagName ?? "H1")) return;
+    const first = node.parentElement.querySelector(":scope > p");
+    const sentence = first && !first.querySelector(".math") ? clean(first).match(/^.+?[.?!](?=\s|$)/s)?.[0] : "";
+    if (sentence && sentence.length < 160) node.dataset.lead = sentence;
+  });
   const name = (slide) => {
     const { node } = slide;
     const id = /^H[1-3]$/.test(node.tagName) ? node.closest("section")?.id : node.id || node.querySelector("figure[id]")?.id;
