@@ -486,6 +486,7 @@ REFUSED = [
     ("mpt", {"expansion_ratio": 2}),
     ("persimmon", {"hidden_act": "relu"}),
     ("nanochat", {"attention_bias": True}),
+    ("hunyuan", {"use_qk_norm": False}),
     ("jamba", {"hidden_act": "gelu"}),
     ("olmo_hybrid", {"attention_bias": True}),
     ("wav2vec2", {"adapter_attn_dim": 16}),

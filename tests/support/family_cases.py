@@ -316,6 +316,14 @@ CASES = {
         GROUPED | PART | {"tie_word_embeddings": True},
     ),
     "nanochat": ("NanoChat", "NanoChatForCausalLM", GROUPED | PLAIN),
+    "hunyuan": ("HunYuanDenseV1", "HunYuanDenseV1ForCausalLM", GROUPED | PLAIN | {"head_dim": 10}),
+    "hunyuan stretched": (
+        "HunYuanDenseV1",
+        "HunYuanDenseV1ForCausalLM",
+        GROUPED
+        | {"head_dim": 4, "tie_word_embeddings": True}
+        | {"rope_parameters": DYNAMIC | {"factor": 1.0, "alpha": 7.0}},
+    ),
     "opt": (
         "OPT",
         "OPTForCausalLM",
