@@ -5,9 +5,8 @@
 Outputs and execution counts stay: the website is built from them. What goes is what
 differs from machine to machine (language version, times, widget state, where a stream of
 text was cut), and the live view of a widget: of a panel the still picture remains. What follows
-from a cell's tag, its fold and its label, is written here (`folds.py`) and never by hand. Cell ids
-are never made up here. A notebook without them is refused, because a fresh random id would
-differ at every run.
+from a cell's tag, its fold and its label, is written here (`folds.py`) and never by hand. A random
+id becomes a readable one (`cell_ids.py`). A notebook without ids is refused.
 """
 
 import argparse
@@ -17,6 +16,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+import cell_ids
 import folds
 import nbformat
 from nbformat import NotebookNode
@@ -54,6 +54,7 @@ def normal(notebook: NotebookNode) -> NotebookNode:
     keep = {"keep_output": True, "keep_count": True, "keep_id": True}
     notebook = strip_output(copy.deepcopy(notebook), extra_keys=VOLATILE, **keep)
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL})
+    cell_ids.name(notebook.cells)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs = joined(cell.outputs)

@@ -46,6 +46,28 @@ def test_normal_form_of_normal_form_is_itself(notebook):
     assert normal_form.normal(once) == once
 
 
+def test_a_new_cell_is_named_by_its_label_or_its_words_once(notebook):
+    said = {
+        "5d8b6f1c": "(sec-norm)=\n## Norms",
+        "12345678": "<!-- index: a\nb -->\n:::{answer}\n**Answer.** The other order",
+        "9f3c1a02-77aa-4bde-9c11-0d5e6f7a8b9c": "The other order, again",
+        "0a1b2c3d": ":::{exercise}\n:label: ex-norm\n:::",
+        "7": "$1/2$",
+    }
+    notebook.cells += [new_markdown_cell(text, id=given) for given, text in said.items()]
+    notebook.cells += [new_code_cell("# @title Plot\nplt.show()", id="00000000")]
+    once = normal_form.normal(notebook)
+    assert [cell.id for cell in once.cells] == [
+        *("title", "a-panel", "sec-norm", "answer-the-other", "the-other-order", "ex-norm", "cell"),
+        "plt-show",
+    ]
+    once.cells[2].source = "(sec-norms)=\n## Norms"
+    once.cells[3].id = "ffffffff"
+    once.cells.append(new_markdown_cell("The other order, again", id="eeeeeeee"))
+    ids = [cell.id for cell in normal_form.normal(once).cells]
+    assert (ids[2], ids[3], ids[-1]) == ("sec-norm", "answer-the-other", "the-other-order-2")
+
+
 def test_check_reports_and_changes_nothing(notebook, tmp_path, capsys):
     path = tmp_path / "chapter.ipynb"
     nbformat.write(notebook, path)

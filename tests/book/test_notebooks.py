@@ -4,6 +4,7 @@ import ast
 import re
 from pathlib import Path
 
+import cell_ids
 import folds
 import nbformat
 import normal_form
@@ -65,7 +66,7 @@ def test_normal_form(path):
 def test_ids_are_readable_and_single(path):
     ids = [cell.id for cell in normal_form.read(path).cells]
     assert len(ids) == len(set(ids))
-    assert not [name for name in ids if re.fullmatch("[0-9]+|[0-9a-f]{8}", name)]
+    assert not list(filter(cell_ids.RANDOM.fullmatch, ids))
 
 
 @every_notebook
