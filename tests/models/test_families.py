@@ -37,6 +37,7 @@ from attnbook.models.gpt_oss import gpt_oss
 from attnbook.models.gptj import gptj
 from attnbook.models.granite import granite
 from attnbook.models.hub import load, save, where
+from attnbook.models.hunyuan import NormedLast
 from attnbook.models.jamba import jamba
 from attnbook.models.layout import Place, by_group
 from attnbook.models.llama import mistral, smollm3
@@ -61,6 +62,7 @@ from attnbook.models.t5 import t5
 from attnbook.models.wav2vec2 import wav2vec2
 from attnbook.models.whisper import whisper
 from attnbook.models.zamba2 import zamba2
+from attnbook.positions import Rotary
 from attnbook.transformer import Tied
 
 transformers = pytest.importorskip("transformers")
@@ -716,6 +718,25 @@ def test_a_model_as_published_is_built_on_no_memory_and_keeps_its_ties():
     with torch.device("meta"):
         model = gemma2(depth=2)
     assert model.lm_head[0].weight is model.embed.tokens.weight
+
+
+def test_a_learned_norm_after_the_rotation_lets_the_position_into_the_score():
+    torch.manual_seed(0)
+    attention = NormedLast(Projection(8, 2), nn.Identity(), Rotary(4), eps=1e-6)
+    x = torch.randn(1, 1, 8).expand(1, 9, 8)  # the same token everywhere
+
+    def spread():
+        """Of the scores of tokens that stand three positions apart."""
+        q, k, _ = attention.placed(x)
+        scores = (q[:, :, 3:] * k[:, :, :-3]).sum(-1)
+        return float((scores.amax(-1) - scores.amin(-1)).min())
+
+    with torch.no_grad():
+        assert spread() < 1e-5  # weights of one
+        attention.q_norm.weight.copy_(torch.tensor([2.0, 0.5, 2.0, 0.5]))
+        assert spread() < 1e-5  # one weight for a pair of channels that turns
+        attention.q_norm.weight[0] = 1.0
+        assert spread() > 0.01
 
 
 def test_queries_keys_and_values_by_group_come_back_as_they_were():
