@@ -97,7 +97,7 @@ def copied(rotate: Rotary, distance: int, between: str, seed: int) -> float:
     """The share of the second piece, from its fourth token on, that is the likeliest next token."""
     for block in lm.model.body.blocks:
         layer: Any = block.get_submodule("attention.sublayer")
-        layer.rotate.rotate = rotate
+        layer.rotate = rotate
     x = rows(distance, between, seed)
     said = torch.cat([lm.model(some).argmax(-1) for some in x.split(4)])[:, -L + 2 : -1]
     return round((said == x[:, -L + 3 :]).float().mean().item(), 4)

@@ -56,10 +56,7 @@ from attnbook.decoder_config import DecoderConfig
 from attnbook.feedforward import swiglu_hidden
 from attnbook.generate.sampling import generate, sample, temperature, top_p
 from attnbook.losses import parameters
-from attnbook.models.book import zero_or_xavier
-from attnbook.models.llama import llama
-from attnbook.norms import QKNorm, RMSNorm
-from attnbook.positions import Rotary
+from attnbook.models.book import book_lm
 from attnbook.provenance import provenance, write
 from attnbook.quantise import quantised_file
 from attnbook.quantise.rounding import quantised
@@ -68,7 +65,7 @@ from attnbook.shipped.language import FOLDER, load, widened
 from attnbook.train.cli.corpus import byte_pairs
 from attnbook.train.loop import train, trapezoid
 from attnbook.train.optimizers import muon_and_adamw
-from attnbook.transformer import LanguageModel, initialise
+from attnbook.transformer import LanguageModel
 from bookkit.results import study
 from bookkit.results.protocol import Study, committed
 from bookkit.results.statistics import difference, interval
@@ -125,12 +122,11 @@ def build(config: dict[str, Any]) -> LanguageModel:
     D = width // heads
     hidden = swiglu_hidden(width) + round(2 * (heads - kv_heads) * D / 3)
     windows = [None] if config["window"] is None else [config["window"]] * (depth - 1) + [None]
-    turns = [QKNorm(RMSNorm(D), Rotary(D)) for _ in range(depth)]
-    model = llama(V, width, depth, heads, kv_heads, hidden, windows=windows, rotations=turns)
+    model = book_lm(DecoderConfig(V, width, depth, heads, kv_heads, hidden), windows)
     for part in model.modules():
         if isinstance(part, Score):
             part.flex = False  # a mask of 512 × 512 is no burden; kernels are not what is compared
-    return initialise(model, zero_or_xavier, embedding_std=1.0)
+    return model
 
 
 def optimizer_of(model: nn.Module, config: dict[str, Any]) -> torch.optim.Optimizer:

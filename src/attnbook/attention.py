@@ -317,9 +317,10 @@ class Projection(nn.Module):
     """Queries, keys and values of all heads by one product with one matrix, `to_qkv`.
 
     A head is `D` wide, width ÷ heads if nothing else is said. `q_norm` and `k_norm` work on each
-    head's queries and keys, apart; on all heads together inside `AcrossHeads`. Queries are made of
-    `x`, keys and values of `memory`: the matrix is multiplied with both then, and what is not
-    needed is dropped (`SplitProjection` makes none of it).
+    head's queries and keys; on all heads together inside `AcrossHeads`. One module given as both is
+    one norm with one gain. Queries are made of `x`, keys and values of `memory`: the matrix is
+    multiplied with both then, and what is not needed is dropped (`SplitProjection` makes none of
+    it).
     """
 
     def __init__(

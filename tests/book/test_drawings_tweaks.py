@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from attnbook.attention import MultiHeadAttention
+from attnbook.attention import MultiHeadAttention, split_heads
 from attnbook.block import Block, PreNorm, Stack
 from attnbook.data import text
 from attnbook.efficient.sparse import Sparse
@@ -110,7 +110,7 @@ def test_the_weights_of_the_normed_dial_are_those_of_the_model_s_attention(lm):
 def test_without_the_norm_the_same_head_would_score_as_the_left_dial_says(lm):
     other = one_line.model()
     attention = last(other).attention.sublayer
-    attention.rotate = attention.rotate.rotate  # the norm is taken out of the last block
+    attention.project.q_norm = attention.project.k_norm = None  # of the last block
     with torch.no_grad(), watch(other.model) as seen:
         other.model(other.encode(one_line.LINE))
     plain = one_line.looks(lm, head=3)[0]
@@ -122,8 +122,9 @@ def test_without_the_norm_the_same_head_would_score_as_the_left_dial_says(lm):
 @torch.no_grad()
 def test_head_and_query_have_the_largest_score_of_the_line_were_there_no_norm(lm):
     attention = last(lm).attention.sublayer
-    q, k, _ = attention.project(one_line.given(lm, attention)[None])
-    turn = attention.rotate.rotate
+    project, turn = attention.project, attention.rotate
+    parts = project.to_qkv(one_line.given(lm, attention)[None]).split(project.widths, -1)
+    q, k, _ = (split_heads(part, project.D) for part in parts)
     scores = Score()(turn(q), repeat_kv(turn(k), q.shape[1]))[0]
     scores = scores.masked_fill(~causal_mask(scores.shape[-1]), 0)
     head, query, _ = torch.unravel_index(scores.abs().argmax(), scores.shape)
@@ -139,7 +140,7 @@ def test_a_key_s_tip_is_as_far_right_as_its_score_and_as_far_out_as_its_length()
 
 
 def test_no_weights_lead_beyond_the_bound(lm):
-    norm = last(lm).attention.sublayer.rotate.norm
+    norm = last(lm).attention.sublayer.project.q_norm
     bound = one_line.gain(lm) ** 2 * 8
     q, k = (norm(1000 * torch.randn(500, 64).double()) for _ in range(2))
     loud = torch.zeros(64).double()

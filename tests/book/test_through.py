@@ -9,7 +9,7 @@ import torch
 
 from attnbook.generate.sampling import generate
 from attnbook.inside.circuits import attentions, body_of, edited, lens, record, replaced
-from attnbook.norms import QKNorm, RMSNorm
+from attnbook.norms import RMSNorm
 from attnbook.shipped import language
 from bookkit.explore.through import FILE, LINE, stages, start
 
@@ -85,14 +85,13 @@ def without(model, off):
                 down = block.get_submodule("feedforward.sublayer.down")
                 nothing = lambda _, given, out: torch.zeros_like(out)  # noqa: E731
                 hooks.callback(down.register_forward_hook(nothing).remove)
-        turns = [layer.rotate for layer in attentions(model)]
-        assert all(isinstance(turn, QKNorm) for turn in turns)
+        layers = attentions(model)
         if "rotary" in off:
-            for turn in turns:
-                hooks.callback(setattr, turn, "rotate", turn.rotate)
-                turn.rotate = None
+            for layer in layers:
+                hooks.callback(setattr, layer, "rotate", layer.rotate)
+                layer.rotate = None
         if "norms" in off:
-            own = {turn.norm for turn in turns}  # of queries and keys
+            own = {layer.project.q_norm for layer in layers}  # of queries and keys
             for part in model.modules():
                 if isinstance(part, RMSNorm) and part not in own:
                     gain = lambda part, given, _: given[0] * part.weight  # noqa: E731

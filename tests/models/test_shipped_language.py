@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from attnbook.data import text
 from attnbook.decoder_config import DecoderConfig
+from attnbook.losses import parameters
 from attnbook.models.book import book_lm
 from attnbook.quantise import quantised_file
 from attnbook.quantise.rounding import QuantisedLinear, quantised
@@ -60,6 +61,8 @@ def test_what_is_shipped_is_small_and_complete():
             "weights.safetensors",
         }
         assert sum(path.stat().st_size for path in folder.iterdir()) < 8.2e6
+        shipped = load(name)
+        assert parameters(shipped.model) == shipped.card["parameters"]
 
 
 def test_the_shipped_weights_have_the_loss_on_their_card(lm):

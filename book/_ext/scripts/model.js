@@ -86,7 +86,7 @@ class Model {
         before: [gain(`${attention}.norm`), gain(`${network}.norm`)],
         toQkv: matrix(`${attention}.sublayer.project.to_qkv`),
         toOut: matrix(`${attention}.sublayer.to_out`),
-        qkGain: gain(`${attention}.sublayer.rotate.norm`),
+        qkGain: gain(`${attention}.sublayer.project.q_norm`),
         gate: matrix(`${network}.sublayer.gate`),
         up: matrix(`${network}.sublayer.up`),
         down: matrix(`${network}.sublayer.down`),

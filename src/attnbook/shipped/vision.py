@@ -24,7 +24,7 @@ from attnbook.attention import MultiHeadAttention
 from attnbook.block import Block, PreNorm, Stack
 from attnbook.device import device_of
 from attnbook.feedforward import MLP
-from attnbook.norms import LayerNorm, QKNorm
+from attnbook.norms import LayerNorm
 from attnbook.positions import Learned
 from attnbook.quantise import quantised_file
 from attnbook.shipped.language import FOLDER, widened
@@ -72,7 +72,8 @@ def build(
         return PreNorm(part, LayerNorm(width))
 
     def block() -> Block:
-        part = MultiHeadAttention(width, heads, rotate=QKNorm(LayerNorm(width // heads)))
+        norm = LayerNorm(width // heads)  # of queries and of keys: one gain for both
+        part = MultiHeadAttention(width, heads, q_norm=norm, k_norm=norm)
         return Block(pre(part), pre(MLP(width, hidden, nn.GELU())))
 
     pool, P = ClassToken(width), (32 // patch) ** 2

@@ -87,8 +87,9 @@ def attended(y: Float[Tensor, "B T C"], at: str) -> tuple[Tensor, Tensor]:
     made = (y @ w[at + "project.to_qkv.weight"].T).unflatten(-1, (-1, D)).transpose(1, 2)
     shared = (made.shape[1] - HEADS) // 2
     q, k, v = made.split([HEADS, shared, shared], 1)
-    gain = w[at + "rotate.norm.weight"]
-    q, k = turned(normed(q, gain)), turned(normed(k, gain))
+    q, k = (
+        turned(normed(x, w[f"{at}project.{name}_norm.weight"])) for name, x in (("q", q), ("k", k))
+    )
     k, v = (part.repeat_interleave(HEADS // shared, 1) for part in (k, v))
     scores = torch.einsum("bhtd,bhud->bhtu", q, k) / math.sqrt(D)
     later = torch.arange(T) > torch.arange(T)[:, None]

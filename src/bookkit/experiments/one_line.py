@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from attnbook.attention import split_heads
 from attnbook.data import text
 from attnbook.losses import token_loss
 from attnbook.shipped.language import BookModel, load
@@ -78,18 +79,19 @@ def hidden(lm: BookModel, line: str = LINE, token: str = TOKEN) -> Hidden:
 def looks(lm: BookModel, head: int, line: str = LINE, token: str = TOKEN) -> tuple[Looks, Looks]:
     """Of one head of the last block, without and with its norm of queries and keys."""
     attention = last_block(lm).attention.sublayer
-    place = words(lm, line).index(token)
-    q, k, _ = attention.project(given(lm, attention, line)[None])
+    project, turn, place = attention.project, attention.rotate, words(lm, line).index(token)
+    parts = project.to_qkv(given(lm, attention, line)[None]).split(project.widths, -1)
+    q, k, _ = (split_heads(part, project.D) for part in parts)
     shared = q.shape[1] // k.shape[1]
     q, k = q[0, head], k[0, head // shared]
-    norm = attention.rotate
-    plain, normed = (Looks(turn(q)[place], turn(k)[: place + 1]) for turn in (norm.rotate, norm))
+    pairs = (q, k), (project.q_norm(q), project.k_norm(k))
+    plain, normed = (Looks(turn(q)[place], turn(k)[: place + 1]) for q, k in pairs)
     return plain, normed
 
 
 def gain(lm: BookModel) -> float:
     """The largest factor of the last block's norm of queries and keys."""
-    weight: Tensor = last_block(lm).attention.sublayer.rotate.norm.weight
+    weight: Tensor = last_block(lm).attention.sublayer.project.q_norm.weight
     return weight.abs().max().item()
 
 

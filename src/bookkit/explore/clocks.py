@@ -20,7 +20,6 @@ from attnbook.attention import Attention
 from attnbook.data import text
 from attnbook.inside.circuits import attentions
 from attnbook.masks import causal_mask
-from attnbook.norms import QKNorm
 from attnbook.positions import Rotary, frequencies, linear
 from attnbook.shipped.language import BookModel, load
 from bookkit.explore.element import Explorable
@@ -51,9 +50,8 @@ def caught(book: BookModel, head: str, tokens: Tensor) -> tuple[Tensor, Tensor]:
     book.model(tokens)
     hook.remove()
     q, k, _ = found[0]
-    assert isinstance(part.rotate, QKNorm)
     shared = part.heads // part.kv_heads
-    return part.rotate.norm(q)[:, number], part.rotate.norm(k)[:, number // shared]
+    return q[:, number], k[:, number // shared]
 
 
 def weights(q: Tensor, k: Tensor, speed: Tensor, pairs: list[int]) -> Tensor:
@@ -84,12 +82,11 @@ def measure(book: BookModel) -> dict[str, Any]:
     combination of groups, in texts of trained length; then, in longer ones, the same of all pairs
     and the attention to what is further back than any training text was long."""
     found: dict[str, Any] = {head: {} for head in HEADS}
-    rotations = [part.rotate for part in attentions(book.model)]
-    turns = [turn for turn in rotations if isinstance(turn, QKNorm)]
-    trained = [turn.rotate for turn in turns]
+    layers = attentions(book.model)
+    trained = [layer.rotate for layer in layers]
     for name, speed in SPEEDS.items():
-        for turn in turns:
-            turn.rotate = Rotary(D, frequencies=speed())
+        for layer in layers:
+            layer.rotate = Rotary(D, frequencies=speed())
         for head in HEADS:
             tokens, back = texts(head, False, book)
             q, k = caught(book, head, tokens)
@@ -108,8 +105,8 @@ def measure(book: BookModel) -> dict[str, Any]:
                 "near": [round(x.item(), 3) for x in shares],
                 "far": [round(x.item(), 3) for x in (aims.mean(), beyond[:, last:].mean())],
             }
-    for turn, old in zip(turns, trained, strict=True):
-        turn.rotate = old
+    for layer, old in zip(layers, trained, strict=True):
+        layer.rotate = old
     return found
 
 
