@@ -35,7 +35,7 @@ from attnbook.feedforward import SwiGLU
 from attnbook.inside.watch import watch
 from attnbook.losses import parameters, token_loss
 from attnbook.masks import local
-from attnbook.norms import QKNorm, RMSNorm
+from attnbook.norms import RMSNorm
 from attnbook.positions import Rotary
 from attnbook.provenance import provenance, write
 from attnbook.scores import Score
@@ -85,8 +85,10 @@ def look(kind: Kind, width: int = C) -> Attention:
     if "latent" in kind:
         return LatentAttention(width, HEADS, kind["latent"], Rotary(8), RMSNorm(kind["latent"]))
     turn = None if kind.get("no positions") else Rotary(D)
-    rotate = QKNorm(RMSNorm(D), turn) if kind.get("qk_norm") else turn
-    layer = MultiHeadAttention(width, HEADS, kind.get("kv"), rotate, bias=False)
+    norm = RMSNorm(D) if kind.get("qk_norm") else None  # of queries and keys, with one gain
+    layer = MultiHeadAttention(
+        width, HEADS, kind.get("kv"), turn, bias=False, q_norm=norm, k_norm=norm
+    )
     layer.score = Score(cap=kind.get("cap"), sinks=HEADS if kind.get("sink") else None)
     layer.gate = SigmoidGate(width, width) if kind.get("gate") else None
     layer.pattern = local(kind["window"]) if "window" in kind else None

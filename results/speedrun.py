@@ -45,7 +45,7 @@ from attnbook.feedforward import SwiGLU
 from attnbook.losses import parameters, token_loss
 from attnbook.masks import Grid, Mask, dense
 from attnbook.models.gpt2 import gpt2
-from attnbook.norms import QKNorm, RMSNorm
+from attnbook.norms import RMSNorm
 from attnbook.positions import Rotary
 from attnbook.provenance import provenance, write
 from attnbook.scores import Score, repeat_kv
@@ -175,8 +175,10 @@ def build(parts: Parts, V: int, hidden: int | None = None) -> LanguageModel:
     inner, D = hidden or equal_hidden(parts, V), width // heads
 
     def block() -> Block:
-        rotate = QKNorm(RMSNorm(D), Rotary(D)) if parts["qk_norm"] else Rotary(D)
-        part = MultiHeadAttention(width, heads, rotate=rotate, bias=False)
+        each = RMSNorm(D) if parts["qk_norm"] else None  # query and key, with one gain
+        part = MultiHeadAttention(
+            width, heads, rotate=Rotary(D), bias=False, q_norm=each, k_norm=each
+        )
         norm: nn.Module = RMSNorm(width)
         if parts["convolution"]:
             norm = nn.Sequential(norm, ShortConvolution(width))

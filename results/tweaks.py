@@ -42,7 +42,7 @@ from attnbook.feedforward import MLP, SwiGLU
 from attnbook.inside.watch import watch
 from attnbook.losses import parameters, token_loss
 from attnbook.masks import local
-from attnbook.norms import LayerNorm, QKNorm, RMSNorm
+from attnbook.norms import LayerNorm, RMSNorm
 from attnbook.positions import Alibi, Rotary, Sinusoidal
 from attnbook.provenance import provenance, write
 from attnbook.train.loop import cosine, train
@@ -108,10 +108,12 @@ def attention(parts: Parts, config: Config) -> nn.Module:
         latent, turned = parts["latent"]
         return LatentAttention(width, heads, latent, Rotary(turned), RMSNorm(latent))
     D = width // heads
-    turn = Rotary(D) if parts["positions"] == "rotary" else None
-    rotate = QKNorm(RMSNorm(D), turn) if parts["qk_norm"] else turn
+    rotate = Rotary(D) if parts["positions"] == "rotary" else None
+    norm = RMSNorm(D) if parts["qk_norm"] else None  # of queries and keys, with one gain
     relative = Alibi(heads) if parts["positions"] == "alibi" else None
-    made = MultiHeadAttention(width, heads, parts["kv_heads"], rotate, relative, parts["bias"])
+    made = MultiHeadAttention(
+        width, heads, parts["kv_heads"], rotate, relative, parts["bias"], norm, norm
+    )
     return Sparse(made, local(parts["window"])) if parts["window"] else made
 
 

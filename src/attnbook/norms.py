@@ -1,11 +1,9 @@
 """Normalisation: give each vector a standard size, whatever the layers before made of it."""
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
-
-from attnbook.positions import Rotate
 
 
 def layer_norm(
@@ -85,26 +83,6 @@ class PerHeadNorm(nn.Module):
                 f"{x.shape[-3]} heads of width {x.shape[-1]}, the norm is of {heads} of width {D}"
             )
         return self.weight.unsqueeze(-2) * F.layer_norm(x, x.shape[-1:], eps=self.eps)
-
-
-class QKNorm(nn.Module):
-    """Queries and keys get a standard size before they meet: no weights make their scores explode.
-
-    Pass it to MultiHeadAttention as `rotate`: `norm` works on each head's queries and keys, then
-    `rotate` turns them, if there is one. Both share the norm's weight; for two of them, as in
-    Qwen3, give `Projection` a `q_norm` and a `k_norm`. Henry et al. 2020; Dehghani et al. 2023,
-    section 2.
-    """
-
-    def __init__(self, norm: nn.Module, rotate: Rotate | None = None):
-        super().__init__()
-        self.norm, self.rotate = norm, rotate
-
-    def forward(
-        self, x: Float[Tensor, "*batch T D"], start: int | Int[Tensor, "..."] = 0
-    ) -> Float[Tensor, "*batch T D"]:
-        x = self.norm(x)
-        return x if self.rotate is None else self.rotate(x, start)
 
 
 class Times(nn.Module):

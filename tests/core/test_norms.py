@@ -13,8 +13,9 @@ from transformers.models.gemma2.modeling_gemma2 import Gemma2RMSNorm
 from attnbook.attention import MultiHeadAttention
 from attnbook.cache import KVCache
 from attnbook.inside.watch import watch
+from attnbook.losses import parameters
 from attnbook.masks import causal_mask
-from attnbook.norms import LayerNorm, PerHeadNorm, QKNorm, RMSNorm, layer_norm, rms_norm
+from attnbook.norms import LayerNorm, PerHeadNorm, RMSNorm, layer_norm, rms_norm
 from attnbook.positions import Rotary
 
 B, T, C = 2, 3, 5
@@ -114,14 +115,15 @@ def test_another_width_is_named(norm, monkeypatch):
 HEADS, KV_HEADS, D = 6, 2, 4
 
 
-def normed(rotate=None, norm=RMSNorm):
+def normed(rotate=None, shared=False):
+    """Attention with a norm each for queries and keys, or one for both."""
     torch.manual_seed(0)
-    rotate = QKNorm(norm(D), rotate)
-    return MultiHeadAttention(HEADS * D, HEADS, KV_HEADS, rotate=rotate, bias=False)
+    q_norm = RMSNorm(D)
+    norms = {"q_norm": q_norm, "k_norm": q_norm if shared else RMSNorm(D)}
+    return MultiHeadAttention(HEADS * D, HEADS, KV_HEADS, rotate=rotate, bias=False, **norms)
 
 
-def test_normed_attention_is_that_of_qwen3_if_its_two_gains_are_equal():
-    """One gain hears what its two hear together."""
+def test_normed_attention_is_that_of_qwen3():
     transformers = pytest.importorskip("transformers.models.qwen3.modeling_qwen3")
     config = transformers.Qwen3Config(
         hidden_size=HEADS * D,
@@ -133,14 +135,14 @@ def test_normed_attention_is_that_of_qwen3_if_its_two_gains_are_equal():
         attn_implementation="eager",
     )
     ours, theirs = normed(Rotary(D, 50.0)), transformers.Qwen3Attention(config, 0)
-    nn.init.normal_(ours.rotate.norm.weight)
-    gain, projections = ours.rotate.norm.weight, [theirs.q_proj, theirs.k_proj, theirs.v_proj]
+    projections = [theirs.q_proj, theirs.k_proj, theirs.v_proj]
+    gains = [(getattr(ours.project, name), getattr(theirs, name)) for name in ("q_norm", "k_norm")]
     with torch.no_grad():
         for linear, weight in zip(projections, ours.to_qkv.weight.split(ours.widths), strict=True):
             linear.weight.copy_(weight)
         theirs.o_proj.weight.copy_(ours.to_out.weight)
-        theirs.q_norm.weight.copy_(gain)
-        theirs.k_norm.weight.copy_(gain)
+        for mine, its in gains:
+            its.weight.copy_(mine.weight.normal_())
     x = torch.randn(2, 7, HEADS * D)
     angles = transformers.Qwen3RotaryEmbedding(config)(x, torch.arange(7)[None])
     allowed = causal_mask(7)
@@ -150,10 +152,24 @@ def test_normed_attention_is_that_of_qwen3_if_its_two_gains_are_equal():
     probe = torch.randn_like(output)
     (output * probe).sum().backward()
     (expected * probe).sum().backward()
-    both = theirs.q_norm.weight.grad + theirs.k_norm.weight.grad
-    assert_close(gain.grad, both, atol=1e-5, rtol=1e-5)
+    for mine, its in gains:
+        assert_close(mine.weight.grad, its.weight.grad, atol=1e-5, rtol=1e-5)
     grad = torch.cat([linear.weight.grad for linear in projections])
     assert_close(ours.to_qkv.weight.grad, grad, atol=1e-5, rtol=1e-5)
+
+
+def test_one_norm_for_queries_and_keys_is_one_gain_that_hears_what_two_would():
+    one, two = normed(Rotary(D), shared=True), normed(Rotary(D))
+    nn.init.normal_(one.project.q_norm.weight)
+    two.load_state_dict(one.state_dict())
+    assert parameters(one) == parameters(two) - D
+    x = torch.randn(2, 7, HEADS * D)
+    outputs = one(x), two(x)
+    assert torch.equal(*outputs)
+    for output in outputs:
+        output.square().sum().backward()
+    both = two.project.q_norm.weight.grad + two.project.k_norm.weight.grad
+    assert_close(one.project.k_norm.weight.grad, both)
 
 
 @pytest.mark.parametrize("rotate", [None, Rotary(D)])
@@ -172,7 +188,7 @@ def test_however_large_the_projections_the_weights_stay_as_they_are(rotate):
 
 def test_without_the_norm_large_projections_make_one_key_win():
     layer, x = normed(), torch.randn(2, 7, HEADS * D)
-    layer.rotate = None
+    layer.project.q_norm = layer.project.k_norm = None
     with watch(layer) as seen, torch.no_grad():
         layer.to_qkv.weight *= 1000
         layer(x)
@@ -192,7 +208,7 @@ def test_normed_attention_in_pieces_with_a_cache_is_the_same():
 
 def test_a_norm_of_another_head_width_is_named(monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
-    layer = MultiHeadAttention(12, 3, rotate=QKNorm(RMSNorm(6)))
+    layer = MultiHeadAttention(12, 3, q_norm=RMSNorm(6))
     with pytest.raises(ValueError, match="the vectors have width 4, the norm has width 6"):
         layer(torch.zeros(1, 2, 12))
 
