@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from attnbook.data import text
 from attnbook.decoder_config import DecoderConfig
 from attnbook.losses import parameters
+from attnbook.models import hub
 from attnbook.models.book import book_lm
+from attnbook.models.llama import llama
 from attnbook.quantise import quantised_file
 from attnbook.quantise.rounding import QuantisedLinear, quantised
 from attnbook.shipped.language import FOLDER, load, names, nats_per_byte
@@ -118,6 +120,22 @@ def test_loading_gives_back_what_was_rounded(tmp_path):
     again = quantised_file.load(book_lm(SIZES), tmp_path / "w.safetensors")
     tokens = torch.tensor([[1, 2, 3, 5]])
     assert torch.equal(model(tokens), again(tokens))
+
+
+def test_it_is_a_qwen3_whose_queries_and_keys_have_the_same_gain(lm, tmp_path):
+    sizes = DecoderConfig(**lm.card["sizes"])
+    two_gains = llama(**vars(sizes), qk_norm=True)
+    two_gains.load_state_dict(lm.model.state_dict())
+    config = {"model_type": "qwen3", "vocab_size": sizes.V, "hidden_size": sizes.width}
+    config |= {"num_hidden_layers": sizes.depth, "num_attention_heads": sizes.heads}
+    config |= {"num_key_value_heads": sizes.kv_heads, "head_dim": sizes.D}
+    config |= {"intermediate_size": sizes.hidden, "rms_norm_eps": 1e-6}
+    config |= {"rope_parameters": {"rope_type": "default", "rope_theta": 10_000.0}}
+    hub.save(two_gains, tmp_path, config | {"tie_word_embeddings": False})
+    theirs = pytest.importorskip("transformers").AutoModelForCausalLM.from_pretrained(tmp_path)
+    tokens = lm.encode("ROMEO:\nWhat say you to the king?")
+    with torch.no_grad():
+        torch.testing.assert_close(theirs(tokens).logits, lm.model(tokens), atol=1e-4, rtol=0)
 
 
 def test_text_survives_the_tokenizer(lm):
