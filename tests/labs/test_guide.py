@@ -1,4 +1,4 @@
-"""The page for lecturers: its examples do what it says."""
+"""The page for lecturers, and the labs' README: their examples do what they say."""
 
 import builtins
 import json
@@ -26,10 +26,15 @@ def guide(root):
 
 
 @pytest.fixture
-def lab(guide, tmp_path):
-    """A lab made of the page's example: the cell, the heading, the file beside it, the choice."""
-    cell, compared, choice = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
-    heading = re.search(r"``(## Question .*?)``", guide)[1].replace("Question 2", "Question 1")
+def readme(root):
+    return (root / "labs" / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def lab(readme, tmp_path):
+    """A lab made of the README's example: heading, cell, the file beside it, the choice."""
+    cell, compared, choice = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    heading = re.search(r"``(## Question .*?)``", readme)[1].replace("Question 2", "Question 1")
     new = nbformat.v4
     first = "import torch\n\nfrom attnlabs.check import check"
     cells = [new.new_markdown_cell("# Lab 8: an example"), new.new_code_cell(first)]
@@ -97,10 +102,10 @@ def test_how_well_others_submissions_are_graded_is_what_came_out(guide, root):
     share = round(100 * every["named"] / every["wrong_lost"])
     assert f"{graded} of {every['questions']} answers were graded rightly" in guide
     assert f"that lost points {share} % had their mistake named" in guide
-    assert f"So {every['files']} notebooks of labs" in guide
+    assert f"wrote {every['files']} notebooks of labs" in guide
     kinds = "in place|[Dd]etaches|cannot compute gradients"
     beside = [one for one in stored["arguable"] if re.search(kinds, one["key"])]
-    said = f"of {every['arguable']} arguable answers, which are not counted, {len(beside)} changed"
+    said = f"Not counted are {every['arguable']} arguable answers, of which {len(beside)} changed"
     assert said in guide
 
 
@@ -111,8 +116,8 @@ def test_how_many_slips_of_another_hand_are_named_is_what_came_out(guide, root):
     assert all(kinds.count(kind) == counts[keys.get(kind, kind)] for kind in set(kinds))
     assert counts["written"] == len(kinds) + counts["no slip"]
     share = round(100 * counts["named"] / counts["wrong"])
-    assert f"{counts['wrong']} single slips in six labs" in guide
-    assert f"each lost points, and {share} % were named" in guide
+    assert f"{counts['wrong']} single mistakes in six labs all lost points" in guide
+    assert f"and {share} % were named" in guide
     assert counts["wrong"] == counts["lost"]
 
 
@@ -147,8 +152,8 @@ def test_what_an_answer_can_say_with_the_errors_it_chooses_is_what_the_guide_say
     assert f"up to {bits:.0f} bits of the hidden numbers for each question" in guide
 
 
-def test_every_command_of_the_page_is_one(guide, root, capsys):
-    blocks = re.findall(r"```bash\n(.*?)```", guide, re.DOTALL)
+def test_every_command_of_the_page_and_the_readme_is_one(guide, readme, root):
+    blocks = re.findall(r"```bash\n(.*?)```", guide + readme, re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines()]
     commands = [line for line in lines if line.startswith("attnlabs ")]
     assert len(commands) >= 6
@@ -159,10 +164,10 @@ def test_every_command_of_the_page_is_one(guide, root, capsys):
         assert re.search(rf"^[\w -]*\b{name}\b[\w -]*:", targets, re.MULTILINE)
 
 
-def test_labs_take_as_long_as_the_guide_says(guide, root):
+def test_labs_take_as_long_as_the_guide_says(guide, readme, root):
     said = re.compile(r"\*\*Time\*\* (?:about )?(\d+)(?: to (\d+))? minutes")
     texts = [path.read_text(encoding="utf-8") for path in (root / "labs/student").glob("*.ipynb")]
     times = [int(n) for text in texts for span in said.findall(text) for n in span if n]
     assert len(times) > 12
     span = f"takes {min(times)} to {max(times)} minutes"
-    assert span in guide and span in (root / "labs/README.md").read_text(encoding="utf-8")
+    assert span in guide and span in readme
