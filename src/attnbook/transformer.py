@@ -189,7 +189,7 @@ class EncoderDecoder(nn.Module):
         source: Int[Tensor, "B Tk"],
         source_mask: Bool[Tensor, "B Tk"],
         target_in: Int[Tensor, "B Tq"],
-    ) -> Float[Tensor, "B Tq V"]:
+    ) -> Float[Tensor, "B n V"]:
         """Teacher forcing, all positions at once: logits of the token after each target token."""
         return self.decode(target_in, self.encode(source, source_mask), source_mask)
 
@@ -205,7 +205,7 @@ class EncoderDecoder(nn.Module):
         memory: Float[Tensor, "B Tk C"],
         source_mask: Bool[Tensor, "B Tk"],
         caches: Sequence[CrossCache] | None = None,
-    ) -> Float[Tensor, "B Tq V"]:
+    ) -> Float[Tensor, "B n V"]:
         """Logits of the token after each target token. Padding at the end needs no mask here:
         it comes later than every real token. With `caches`, `target_in` are the new tokens."""
         x = vectors(self.target_embed, target_in, prefix_length(caches))

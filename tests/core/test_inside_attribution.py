@@ -6,12 +6,13 @@ from torch import nn
 from torch.testing import assert_close
 
 from attnbook.inside.attribution import attribution_patching, head_attribution
-from attnbook.inside.circuits import edited, record, replaced, share
+from attnbook.inside.circuits import Side, edited, record, replaced, share
 from attnbook.models.bert import albert
 from attnbook.models.gemma import gemma2, gemma3
 from attnbook.models.gpt2 import gpt2
 from attnbook.models.granite import granite
 from attnbook.models.llama import llama
+from attnbook.models.t5 import t5
 
 SIZES = {"V": 11, "width": 16, "depth": 2, "heads": 4, "kv_heads": 2, "hidden": 24}
 MODELS = {
@@ -128,3 +129,39 @@ def test_bent_logits_have_no_shares():
     model = made("gemma2")
     with pytest.raises(ValueError, match="not one linear map"):
         head_attribution(model, record(model, TOKENS), torch.ones(11))
+
+
+# -- an encoder and a decoder ----------------------------------------------------------------------
+
+IS_TOKEN = torch.ones(2, 6).bool()
+TARGET = torch.tensor([[1, 2, 3, 4], [4, 3, 2, 1]])
+
+
+@pytest.mark.parametrize("side", [("encoder",), ("decoder",), ("decoder", "cross_attention")])
+def test_heads_of_each_side_have_an_estimate_and_those_of_a_decoder_a_share_in_the_logits(side):
+    torch.manual_seed(0)
+    model = t5(V=11, width=16, depth=(2, 3), heads=4, D=5).double().eval()
+    for p in model.parameters():
+        nn.init.normal_(p, std=0.3)
+    part = Side(model, *side)
+    here, there = (record(part, tokens, IS_TOKEN, TARGET) for tokens in (TOKENS, OTHER))
+    found = attribution_patching(part, TOKENS, there, lead, IS_TOKEN, TARGET)
+    for layer, head, position in ((len(here.heads) - 2, 1, 2), (len(here.heads) - 1, 3, 3)):
+        output = here.heads[layer][:, head].clone()
+        output[:, position] += 1e-6 * (there.heads[layer][:, head] - output)[:, position]
+        with torch.no_grad(), replaced(part, {(layer, head): output}):
+            exact = (lead(model(TOKENS, IS_TOKEN, TARGET)) - lead(here.logits)) / 1e-6
+        assert exact.abs().max() > 1e-5
+        assert_close(found.heads[layer, :, head, position], exact, rtol=1e-4, atol=1e-7)
+    direction = torch.zeros(11).double().index_fill(0, torch.tensor([3]), 1.0)
+    if side == ("encoder",):
+        with pytest.raises(ValueError, match="no head has a share in them"):
+            head_attribution(part, here, direction)
+        return
+    before = here.stream
+    if len(side) == 2:
+        before = record(Side(model, "decoder"), TOKENS, IS_TOKEN, TARGET).middle
+    size = (here.stream[-1].square().mean(-1, keepdim=True) + model.decoder.norm.eps).sqrt()
+    for layer, shares in enumerate(head_attribution(part, here, direction)):
+        added = model.decoder.norm.weight * (here.middle[layer] - before[layer]) / size
+        assert_close(shares.sum(1), model.lm_head(added)[..., 3])

@@ -11,6 +11,7 @@ from torch.testing import assert_close
 from attnbook.block import Block, PreNorm
 from attnbook.feedforward import MLP
 from attnbook.inside.circuits import (
+    Side,
     edited,
     head_from,
     lens,
@@ -20,7 +21,9 @@ from attnbook.inside.circuits import (
     written,
 )
 from attnbook.inside.watch import without_heads
+from attnbook.models.bart import bart
 from attnbook.models.bert import albert, bert
+from attnbook.models.clip import clip
 from attnbook.models.cohere import cohere
 from attnbook.models.deepseek import latent_attention
 from attnbook.models.falcon import falcon
@@ -35,7 +38,10 @@ from attnbook.models.mamba import mamba
 from attnbook.models.olmo import olmo2
 from attnbook.models.parts import decoder
 from attnbook.models.qwen3_next import qwen3_next
+from attnbook.models.t5 import t5
 from attnbook.models.vit import vit
+from attnbook.models.whisper import whisper
+from attnbook.models.zamba2 import zamba2
 from attnbook.norms import RMSNorm
 from attnbook.positions import Rotary
 from attnbook.transformer import LanguageModel, MaskedLanguageModel
@@ -343,3 +349,130 @@ def test_a_model_without_any_attention_has_a_stream():
     assert_close(lens(model, run.stream[-1]), run.logits)
     with torch.no_grad(), edited(model, 1, torch.zeros_like):
         assert_close(model(TOKENS)[0], model(TOKENS)[1])
+
+
+# -- models of several streams -------------------------------------------------------------------
+
+SOURCE = torch.tensor([[2, 7, 1, 8], [1, 6, 1, 3]])
+IS_TOKEN = torch.tensor([[True] * 4, [True] * 3 + [False]])
+WRITTEN = {  # a model, and what it is given
+    "t5": (lambda: t5(V=11, width=16, depth=(2, 3), heads=4, D=5), (SOURCE, IS_TOKEN, TOKENS)),
+    "bart": (
+        lambda: bart(V=11, T=8, width=16, depth=(2, 3), heads=(4, 2), hidden=(12, 12)),
+        (SOURCE, IS_TOKEN, TOKENS),
+    ),
+    "whisper": (
+        lambda: whisper(V=11, T=8, frames=4, width=16, depth=(2, 3), heads=4, hidden=24, bands=3),
+        (torch.randn(2, 3, 8, generator=torch.Generator().manual_seed(0)), TOKENS),
+    ),
+}
+
+
+def written_by(name):
+    """The model, what it is given, and its three sides."""
+    recipe, given = WRITTEN[name]
+    model = made(recipe)
+    cross = Side(model, "decoder", "cross_attention")
+    return model, given, (Side(model, "encoder"), Side(model, "decoder"), cross)
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_both_sides_of_an_encoder_decoder_are_recorded_and_the_decoders_end_gives_the_logits(name):
+    model, given, sides = written_by(name)
+    reads, writes, looks = (record(side, *given) for side in sides)
+    for run in (reads, writes, looks):
+        assert_close(run.logits, model(*given))
+    assert reads.weights.shape[3:] == (4, 4) and looks.weights.shape[3:] == (6, 4)
+    assert_close(looks.stream, writes.stream)
+    assert_close(lens(sides[1], writes.stream[-1]), writes.logits)
+    with reading_at(sides[1]):
+        assert_close(model(*given), writes.logits[:, -1:])
+    with pytest.raises(ValueError, match="no logits are read from this stream"):
+        lens(sides[0], reads.stream[-1])
+    if name != "whisper":
+        assert looks.weights[:, 1, :, :, 3].abs().max() == 0  # padding
+
+
+@pytest.mark.parametrize("name", ["t5", "whisper"])
+def test_heads_of_both_attentions_add_up_to_what_a_decoders_block_adds(name):
+    _, given, (reads, writes, looks) = written_by(name)
+    for side, begin in ((reads, None), (writes, None), (looks, writes)):
+        run = record(side, *given)
+        before = run.stream if begin is None else record(begin, *given).middle
+        for layer, heads in enumerate(run.heads):
+            parts = [written(side, (layer, h), heads[:, h]) for h in range(4)]
+            to_out = getattr(side.body.blocks[layer], side.attention).sublayer.to_out
+            added = sum(parts) if to_out.bias is None else sum(parts) + to_out.bias
+            assert_close(before[layer] + added, run.middle[layer])
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_head_of_each_attention_is_made_anew(name):
+    _, given, (reads, writes, looks) = written_by(name)
+    run, own, cross = (record(side, *given) for side in (reads, writes, looks))
+    memory = reads.body.norm(run.stream[-1])
+    there = None if name == "whisper" else IS_TOKEN[:, None]
+    for head in ((0, 0), (1, 1)):
+        (layer, number), x, y = head, run.stream[head[0]], own.stream[head[0]]
+        assert_close(head_from(reads, head, x, x, x, there), run.heads[layer][:, number])
+        assert_close(head_from(writes, head, y, y, y), own.heads[layer][:, number])
+        asked = own.middle[layer]
+        found = head_from(looks, head, asked, memory, memory, there)
+        assert_close(found, cross.heads[layer][:, number])
+        other = head_from(looks, head, asked, 9 * memory.flip(1), memory, there)
+        assert not torch.allclose(other, found, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+@torch.no_grad()
+def test_a_patched_encoder_or_all_heads_that_look_at_it_give_the_run_on_the_other_source(name):
+    model, (source, *given), (reads, _, looks) = written_by(name)
+    other = source.flip(1)
+    instead = record(reads, other, *given)
+    with edited(reads, 1, lambda x: instead.stream[1]):
+        assert_close(model(source, *given), model(other, *given))
+    run = record(looks, other, *given)
+    heads = range(run.heads.shape[2])
+    with replaced(looks, {(n, h): run.heads[n][:, h] for n in range(3) for h in heads}):
+        assert_close(model(source, *given), model(other, *given))
+    assert_close(model(source, *given), record(looks, source, *given).logits)
+
+
+@torch.no_grad()
+def test_each_tower_of_clip_is_recorded_and_changes_its_own_axis_of_the_logits():
+    seen = {"image": (8, 8), "patch": 4, "width": 16, "depth": 2, "heads": 4, "hidden": 20}
+    texts = {"V": 11, "T": 8, "width": 12, "depth": 3, "heads": 3, "hidden": 20, "shared": 10}
+    model = made(lambda: clip(seen | {"shared": 10}, texts))
+    given = TOKENS, torch.randn(3, 3, 8, 8)
+    plain = model(*given)
+    for name, axis, shape in (("texts", 1, (4, 2, 6, 12)), ("pictures", 0, (3, 3, 5, 16))):
+        side = Side(model, name)
+        run = record(side, *given)
+        assert run.stream.shape == shape and run.logits.shape == (3, 2)
+        x = run.stream[1]
+        assert_close(head_from(side, (1, 2), x, x, x), run.heads[1][:, 2])
+        row = torch.zeros(shape[1], 1, 1)
+        row[1] = 1.0
+        shift = row * torch.randn(shape[-1])
+        with edited(side, 1, lambda x, shift=shift: x + shift):
+            changed = (model(*given) - plain).abs() > 1e-4
+        assert changed.any(1 - axis).tolist() == [n == 1 for n in range(plain.shape[axis])]
+
+
+def test_where_heads_do_not_write_to_the_stream_they_are_replaced_and_have_no_share():
+    model = made(lambda: zamba2(11, 16, 4, hidden=20, hybrid=(True, False, True), memory=STATE))
+    run = record(model, TOKENS)
+    assert_close(lens(model, run.stream[-1]), run.logits)
+    assert run.middle.isnan().all() and run.heads[1].isnan().all()
+    assert not run.heads[[0, 2]].isnan().any()
+    for layer in (0, 2):  # which share their maps
+        with torch.no_grad(), replaced(model, {(layer, 1): torch.zeros(1)}):
+            changed = record(model, TOKENS)
+        same = [torch.allclose(changed.heads[n], run.heads[n]) for n in (0, 2)]
+        assert same == [layer == 2, False]
+    for use in (
+        lambda: written(model, (0, 1), run.heads[0][:, 1]),
+        lambda: head_from(model, (0, 1), *[run.stream[0]] * 3),
+    ):
+        with pytest.raises(ValueError, match="in a SharedBlock "):
+            use()

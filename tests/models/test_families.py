@@ -14,6 +14,8 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.testing import assert_close
 
 from attnbook.attention import Attention, Projection
+from attnbook.inside.circuits import Side, edited, record, replaced
+from attnbook.inside.watch import watch
 from attnbook.losses import parameters
 from attnbook.models.apertus import apertus
 from attnbook.models.bart import bart
@@ -104,15 +106,19 @@ def balance_biases(model):
     return [b for name, b in model.named_buffers() if name.endswith("correction_bias")]
 
 
+def answered(case, theirs, given, **named):
+    """All that transformers' model answers."""
+    if case.startswith(("t5", "bart")):
+        return theirs(input_ids=given[0], decoder_input_ids=given[2], **named)
+    if case == "whisper":
+        return theirs(given[0], decoder_input_ids=given[1], **named)
+    return theirs(*given, **named)
+
+
 def both(case, theirs, ours, given=None):
     """What the two models answer to the same input."""
     given = inputs(case) if given is None else given
-    if case.startswith(("t5", "bart")):
-        answer = theirs(input_ids=given[0], decoder_input_ids=given[2])
-    elif case == "whisper":
-        answer = theirs(given[0], decoder_input_ids=given[1])
-    else:
-        answer = theirs(*given)
+    answer = answered(case, theirs, given)
     if case == "detr":
         return torch.cat((answer.logits, answer.pred_boxes), -1), torch.cat(ours(*given), -1)
     answers = getattr(answer, ANSWERS.get(case.split(",")[0], "logits")), ours(*given)
@@ -215,6 +221,142 @@ def test_another_activation_is_computed_or_refused(case, name, tmp_path):
     with torch.no_grad():
         expected, found = both(case, theirs, load(tmp_path))
     assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+# -- what runs inside -------------------------------------------------------------------------
+
+CROSS = ("decoder", "cross_attention")
+SIDES = ("encoder",), ("decoder",), CROSS
+SEVERAL = {  # the cases with more than one stream, and what their sides are called
+    **dict.fromkeys(("t5", "t5 v1.1", "bart", "whisper", "detr"), SIDES),
+    **dict.fromkeys(("clip", "clip, first files"), (("pictures",), ("texts",))),
+}
+OF_THEIR_OWN = {"gemma3n", "zamba2"}  # whose attention does not write to the stream itself
+
+
+def inside(case, side, *more):
+    """A test of one stream; of most families that have no other it is slow."""
+    quick = case in SEVERAL or case in OF_THEIR_OWN or case in ("gpt2", "sam", "wav2vec2")
+    marks = () if quick else (pytest.mark.slow,)
+    return pytest.param(case, side, *more, marks=marks, id=" ".join((case, *side)))
+
+
+def theirs_inside(answer, side):
+    """The stream before each layer and behind the last, and the weights of each attention."""
+    if side == CROSS:
+        return answer.decoder_hidden_states, answer.cross_attentions
+    if side in SIDES:
+        return answer[f"{side[0]}_hidden_states"], answer[f"{side[0]}_attentions"]
+    towers = {("texts",): "text_model_output", ("pictures",): "vision_model_output"}
+    found = answer[towers[side]] if side else answer
+    return found.hidden_states, found.get("attentions", ())
+
+
+@pytest.mark.parametrize(
+    ("case", "side"),
+    [inside(c, side) for c in CASES if c != "sam2" for side in SEVERAL.get(c, [()])],
+)
+@torch.no_grad()
+def test_streams_and_weights_are_those_of_transformers(case, side, tmp_path):
+    theirs, given = published(case), inputs(case)
+    theirs.save_pretrained(tmp_path)
+    ours = load(tmp_path)
+    memory = case.startswith("mamba")  # without attention; and transformers keeps no embedding
+    shown = {"output_hidden_states": True} | ({} if memory else {"output_attentions": True})
+    (*before, last), weights = theirs_inside(answered(case, theirs, given, **shown), side)
+    model = Side(ours, *side) if side else ours
+    run = record(model, *given)
+    for found, true in zip(run.stream[int(memory) :], before, strict=False):
+        assert_close(found, true.reshape(found.shape), rtol=1e-5, atol=1e-5)
+    assert len(before) == len(model.body.blocks)
+    end = model.body.norm(run.stream[-1])  # which some show and others do not
+    last = last.reshape(end.shape if last.numel() == end.numel() else run.stream[-1].shape)
+    assert any(torch.allclose(x, last, 1e-5, 1e-5) for x in (end, run.stream[-1]))
+    seen = [found for found in run.weights if not found.isnan().any()]
+    windows = case == "sam"  # whose weights, in windows, are of another shape
+    true = [there for there in weights if there is not None][int(windows) :]
+    for found, there in zip(seen, true, strict=True):
+        assert_close(found, there.reshape(found.shape), rtol=1e-5, atol=1e-5)
+
+
+def theirs_at(case, side):
+    """Where transformers' model has the blocks of a side, and a block the map behind its heads."""
+    cross = side == CROSS
+    if case.startswith("t5"):
+        names = ("layer.1.EncDecAttention" if cross else "layer.0.SelfAttention"), "o"
+        return f"{side[0]}.block", ".".join(names)
+    if case.startswith("clip"):
+        tower = {"texts": "text_model", "pictures": "vision_model"}[side[0]]
+        return f"{tower}.encoder.layers", "self_attn.out_proj"
+    if case in OF_THEIR_OWN:
+        inside = "shared_transformer." if case == "zamba2" else ""
+        return "model.layers", f"{inside}self_attn.o_proj"
+    to_out = "o_proj" if case == "detr" else "out_proj"
+    return f"model.{side[0]}.layers", f"{'encoder_attn' if cross else 'self_attn'}.{to_out}"
+
+
+@pytest.mark.parametrize(
+    ("case", "side"),
+    [inside(c, side) for c in [*SEVERAL, *sorted(OF_THEIR_OWN)] for side in SEVERAL.get(c, [()])],
+)
+@torch.no_grad()
+def test_a_changed_stream_or_head_does_what_a_hook_of_torch_does_there(case, side, tmp_path):
+    theirs, given = published(case), inputs(case)
+    theirs.save_pretrained(tmp_path)
+    ours = load(tmp_path)
+    model = Side(ours, *side) if side else ours
+    run, plain = record(model, *given), both(case, theirs, ours)[1]
+    layer = 3 if case == "zamba2" else 1  # where the map behind the heads is that of layer 0
+    blocks, to_out = theirs_at(case, side)
+    block = theirs.get_submodule(f"{blocks}.{layer}")
+    shift = torch.randn(run.stream.shape[-2:])
+
+    def shifted(_, args, kwargs):
+        if args:
+            return (args[0] + shift, *args[1:]), kwargs
+        return args, kwargs | {"hidden_states": kwargs["hidden_states"] + shift}
+
+    handle = block.register_forward_pre_hook(shifted, with_kwargs=True)
+    with edited(model, layer, lambda x: x + shift):
+        expected, found = both(case, theirs, ours)
+    handle.remove()
+    assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    assert not torch.allclose(found, plain, atol=1e-3)
+
+    D, heads = run.heads.shape[-1], []
+
+    def silent(_, args):
+        heads.append(args[0])
+        return args[0].index_fill(-1, torch.arange(D, 2 * D), 0.0)
+
+    handle = block.get_submodule(to_out).register_forward_pre_hook(silent)
+    with replaced(model, {(layer, 1): torch.zeros(D)}):
+        expected, found = both(case, theirs, ours)
+    handle.remove()
+    assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    assert not torch.allclose(found, plain, atol=1e-3)
+    (true,) = heads
+    assert_close(run.heads[layer].transpose(1, 2).flatten(2), true, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        ("sam2", "Hiera is no model with one stream, .*inside.watch` shows where it looks"),
+        ("t5", r"give Side\(model, 'encoder'\) or Side\(model, 'decoder'\)"),
+        ("clip", r"give Side\(model, 'pictures'\) or Side\(model, 'texts'\)"),
+    ],
+)
+def test_a_model_that_has_not_one_stream_says_what_can_be_studied(case, said):
+    config = config_of(transformers, case).to_dict()
+    model = families()[config["model_type"]].build(config)
+    with pytest.raises(ValueError, match=said):
+        record(model, *inputs(case))
+    with pytest.raises(ValueError, match=f"has no stream 'middle'; .*{said[-12:]}"):
+        Side(model, "middle")
+    with watch(model) as weights, torch.no_grad():
+        model(*inputs(case))
+    assert weights
 
 
 # Weights that are made, drawn and dropped, as stored runs have drawn them: by a tied output layer,

@@ -13,7 +13,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnbook.inside.circuits import Head, Recorded, attentions, body_of, share, written
+from attnbook.inside.circuits import (
+    Head,
+    Recorded,
+    attentions,
+    body_of,
+    first,
+    share,
+    written,
+)
 from attnbook.norms import Times
 
 
@@ -26,7 +34,7 @@ class Attributed:
     """
 
     heads: Float[Tensor, "N B H T"]
-    stream: Float[Tensor, "N1 B T"]
+    stream: Float[Tensor, "N1 *S B T"]
 
 
 def attribution_patching(
@@ -58,7 +66,7 @@ def attribution_patching(
         hooks.callback(blocks[0].register_forward_pre_hook(begin).remove)
         for block, layer in dict.fromkeys(zip(blocks, layers, strict=True)):  # shared ones once
             keep_heads = lambda _, inputs: heads.append(inputs[0])  # noqa: E731
-            keep_stream = lambda _, inputs, out: stream.append(out)  # noqa: E731
+            keep_stream = lambda _, inputs, out: stream.append(first(out))  # noqa: E731
             hooks.callback(layer.to_out.register_forward_pre_hook(keep_heads).remove)
             hooks.callback(block.register_forward_hook(keep_stream).remove)
         total = measure(model(tokens, *given)).sum()

@@ -41,6 +41,8 @@ class TextTower(nn.Module):
     al. 2021, section 2.4.
     """
 
+    causal = True  # for who makes a head anew: attnbook.inside.circuits
+
     def __init__(self, embed: Embed, body: Stack, classifier: nn.Module, end: int | None = None):
         super().__init__()
         self.embed, self.body, self.classifier, self.end = embed, body, classifier, end

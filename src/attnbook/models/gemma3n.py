@@ -246,17 +246,28 @@ class StreamsBlock(nn.Module):
         return torch.stack([first, *(other + told for other in others)]), left
 
 
+class Gathered(nn.Module):
+    """The mean of several streams, of which all but the first pass a map, and its norm."""
+
+    def __init__(self, width: int, streams: int, norm: nn.Module):
+        super().__init__()
+        self.norm = norm
+        self.maps = nn.ModuleList(nn.Linear(width, width, bias=False) for _ in range(streams - 1))
+
+    def forward(self, streams: Float[Tensor, "S *batch C"]) -> Float[Tensor, "*batch C"]:
+        first, *others = streams
+        back = (as_large(back(s), first) for back, s in zip(self.maps, others, strict=True))
+        return self.norm(torch.stack([first, *back]).mean(0))
+
+
 class StreamsStack(Stack):
     """Blocks along several streams, which begin as maps of the token's vector of its size, and end
     as the mean of maps back."""
 
     def __init__(self, blocks: Sequence[nn.Module], norm: nn.Module, width: int, streams: int):
-        super().__init__(blocks, norm)
+        super().__init__(blocks, Gathered(width, streams, norm))
         self.width = width
-        self.spread, self.gather = (
-            nn.ModuleList(nn.Linear(width, width, bias=False) for _ in range(streams - 1))
-            for _ in range(2)
-        )
+        self.spread = nn.ModuleList(nn.Linear(width, width, bias=False) for _ in range(streams - 1))
 
     def forward(  # type: ignore[override]
         self,
@@ -274,12 +285,12 @@ class StreamsStack(Stack):
             near = block.get_submodule("attention").pattern is not None
             given = own[:, :, i], left.get(near), mask, cache, positions
             streams, left[near] = block(streams, *given)
-        first, *others = streams
-        back = (as_large(g(s), first) for g, s in zip(self.gather, others, strict=True))
-        return self.norm(torch.stack([first, *back]).mean(0))
+        return self.norm(streams)
 
 
-def as_large(x: Float[Tensor, "B T C"], like: Float[Tensor, "B T C"]) -> Float[Tensor, "B T C"]:
+def as_large(
+    x: Float[Tensor, "*batch C"], like: Float[Tensor, "*batch C"]
+) -> Float[Tensor, "*batch C"]:
     """The vectors with the root mean square of others."""
     size = like.square().mean(-1, keepdim=True).sqrt()
     return x * size / x.square().mean(-1, keepdim=True).clamp(min=1e-5).sqrt()
@@ -357,9 +368,9 @@ GEMMA3N: Table = {
     "attention.project.k_norm": f"{_LAYER}.self_attn.k_norm",
     "attention.to_out": f"{_LAYER}.self_attn.o_proj",
     **{f"feedforward.{part}": f"{_LAYER}.mlp.{part}_proj" for part in ("gate", "up", "down")},
-    "body.norm": "model.norm",
+    "body.norm.norm": "model.norm",
     **{f"body.spread.{n}": f"model.altup_projections.{n}" for n in range(8)},
-    **{f"body.gather.{n}": f"model.altup_unembed_projections.{n}" for n in range(8)},
+    **{f"body.norm.maps.{n}": f"model.altup_unembed_projections.{n}" for n in range(8)},
 }
 
 

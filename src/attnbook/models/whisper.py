@@ -46,7 +46,7 @@ class SpeechToText(EncoderDecoder):
 
     def forward(  # type: ignore[override]  # sound takes the place of source and its mask
         self, sound: Float[Tensor, "B bands frames"], target_in: Int[Tensor, "B Tq"]
-    ) -> Float[Tensor, "B Tq V"]:
+    ) -> Float[Tensor, "B n V"]:
         """Logits of the token after each target token."""
         memory = self.encoder(self.source_embed(sound))
         x = self.decoder(self.target_embed(target_in), memory, mask=causal)
