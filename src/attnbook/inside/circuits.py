@@ -160,11 +160,11 @@ def record(model: nn.Module, tokens: Tensor, *given: Tensor) -> Recorded:
     `tokens` are images or sound where the model reads these; what is `given` besides, such as a
     mask of padding or a target, goes to the model, too. In a `ParallelBlock` `middle` is the stream
     with the attention's part in it and without the network's, though the network did not read it.
-    `heads` and `weights` are NaN in layers without attention, `middle` in blocks of one part and in
-    those where the attention does not write to the stream itself (Zamba2, Gemma 3n). Of several
-    answers, such as DETR's classes and boxes, the first is kept as `logits`. ValueError if there is
-    not one stream: the message names the sides of an encoder–decoder or of CLIP; SAM 2's stream
-    changes its width and its places.
+    `heads` and `weights` are NaN in layers without attention and in SAM's windows, `middle` in
+    blocks of one part and where the attention does not write to the stream itself (Zamba2, Gemma
+    3n). Of several answers, such as DETR's classes and boxes, the first is kept as `logits`.
+    ValueError if there is not one stream: it names the sides of an encoder–decoder or of CLIP; SAM
+    2's stream changes its width and its places.
     """
     layers, blocks = attention_or_none(model), body_of(model).blocks
     kept: dict[str, list[Tensor]] = {"stream": [], "middle": [], "heads": [], "weights": []}
