@@ -6,9 +6,10 @@ from torch import nn
 from torch.testing import assert_close
 
 from attnbook.inside.attribution import attribution_patching, head_attribution
-from attnbook.inside.circuits import Side, edited, record, replaced, share
+from attnbook.inside.circuits import Side, edited, lens, record, replaced, share
 from attnbook.models.bert import albert
 from attnbook.models.gemma import gemma2, gemma3
+from attnbook.models.gemma3n import gemma3n
 from attnbook.models.gpt2 import gpt2
 from attnbook.models.granite import granite
 from attnbook.models.llama import llama
@@ -129,6 +130,27 @@ def test_bent_logits_have_no_shares():
     model = made("gemma2")
     with pytest.raises(ValueError, match="not one linear map"):
         head_attribution(model, record(model, TOKENS), torch.ones(11))
+
+
+def test_each_of_gemma_3ns_streams_has_an_estimate_and_so_have_its_heads():
+    torch.manual_seed(0)
+    sizes = {"hidden": (24,) * 3, "windows": (3, None, 3), "sharing": 1, "sparse": (0.7, 0.0, 0.0)}
+    model = gemma3n(11, 16, 4, 2, 6, **sizes, layers=(9, 5), rank=3, streams=3).double().eval()
+    for p in model.parameters():
+        nn.init.normal_(p, std=0.3)
+    run, other = record(model, TOKENS), record(model, OTHER)
+    assert_close(lens(model, run.stream[-1]), run.logits)
+    found = attribution_patching(model, TOKENS, other, lead)
+    assert found.heads.shape == (3, 2, 4, 6) and found.stream.shape == (4, 3, 2, 6)
+    assert_close(
+        found.heads[0, :, 1, 4], patched(model, other, 0, 1, 4, 1e-6), rtol=1e-4, atol=1e-7
+    )
+    step = torch.zeros_like(run.stream[1])
+    step[2, :, 4] = 1e-6 * (other.stream - run.stream)[1, 2, :, 4]
+    with torch.no_grad(), edited(model, 1, lambda x: x + step):
+        exact = (lead(model(TOKENS)) - lead(run.logits)) / 1e-6
+    assert min(exact.abs().max(), found.heads[0, :, 1, 4].abs().max()) > 1e-4
+    assert_close(found.stream[1, 2, :, 4], exact, rtol=1e-4, atol=1e-7)
 
 
 # -- an encoder and a decoder ----------------------------------------------------------------------

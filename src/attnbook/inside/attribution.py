@@ -8,6 +8,7 @@ estimate: `attnbook.inside.circuits.replaced` makes the patch itself.
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -56,7 +57,7 @@ def attribution_patching(
     stream: list[Tensor] = []
     heads: list[Tensor] = []
 
-    def begin(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def begin(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         if stream:  # a block that is called again
             return inputs
         stream.append(inputs[0].detach().requires_grad_())  # what is before needs no gradient

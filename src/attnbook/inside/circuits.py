@@ -323,7 +323,8 @@ def replaced(model: nn.Module, outputs: Mapping[Head, Tensor]) -> Iterator[None]
 def edited(model: nn.Module, at: int, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
     """Inside this context `stream[at]` is `change(stream[at])`, for all that comes after.
 
-    Adding a vector is steering (Turner et al. 2023), a mixture with another run is patching.
+    Adding a vector is steering (Turner et al. 2023), a mixture with another run is patching. The
+    blocks of Zamba2 and Gemma 3n read the embedding besides, which stays what it is.
     """
     blocks = body_of(model).blocks
     if not 0 <= at <= len(blocks):
