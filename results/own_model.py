@@ -6,10 +6,10 @@
 `bytes`: 4,000 steps on characters. `pieces`: 4,000 steps on the tokens of the page's merges, and
 `pieces 1000`: as many as 1,000, with the learning rate falling to 0 there.
 What is run is the source of the notebook's cells: the tokeniser, the model, its start, its loop,
-its measure and its writing. The page itself takes the first 300 steps. Stored: bits per byte of the
-held-out part and what the model writes at temperature 0.8, at the start and after each leg; the
-training loss, a mean for each hundred steps; seconds of one processor core, of training alone. One
-seed, one learning rate, nothing tuned but the first weights.
+its measure and its writing. The page itself takes the first 300 steps on characters and 150 on
+tokens. Stored: bits per byte of the held-out part and what the model writes at temperature 0.8, at
+the start and after each leg; the training loss, a mean for each hundred steps; seconds of one
+processor core, of training alone. One seed, one learning rate, nothing tuned but the first weights.
 """
 
 import argparse
