@@ -78,6 +78,7 @@ KINDS = {
     "full_attention": "full", "sliding_attention": "window of {sliding_window:,}",
     "chunked_attention": "chunks of {attention_chunk_size:,}", "linear_attention": "delta rule",
     "indexed_attention": "chosen by an indexer, {index_topk:,}",
+    "minimax_m3_sparse": "chosen by an indexer, {index_topk_blocks} blocks of {index_block_size}",
     "compressed_sparse_attention": "four tokens in one, {index_topk} of these chosen",
     "heavily_compressed_attention": "128 tokens in one",
 }  # fmt: skip
@@ -104,9 +105,16 @@ def layers(r: Reader) -> Cell:
     counts = Counter(r.layer_types)
     settings = r.config.to_dict()
     parts = [f"{n} × {KINDS[kind].format(**settings)}" for kind, n in counts.most_common()]
+    if 0 < len(choosing(r)) < counts["indexed_attention"]:
+        parts[0] += f", chosen anew in {len(choosing(r))}"
     return Cell(
         " + ".join(parts), r.where("layer_types" if len(counts) > 1 else "num_hidden_layers")
     )
+
+
+def choosing(r: Reader) -> set[int]:
+    """The layers with an indexer of their own; others take the choice of the last of these."""
+    return r.blocks(r"indexer\.(wk|k_proj)\.weight")
 
 
 def attention(r: Reader) -> Cell:
@@ -214,7 +222,10 @@ def scored(r: Reader) -> str:
 
 def more(r: Reader) -> Cell:
     source = r.source("self_attn")
-    gated = r.blocks(r"attn\.g(_b)?_proj\.weight") or "attn_output * torch.sigmoid(gate)" in source
+    gated = (
+        r.blocks(r"attn\.(g|g_b|gate)_proj\.weight")
+        or "attn_output * torch.sigmoid(gate)" in source
+    )
     scaled = bool(r.setting("attn_temperature_tuning")) or bool(
         (r.setting("rope_parameters") or {}).get("llama_4_scaling_beta")
     )
@@ -233,12 +244,12 @@ def more(r: Reader) -> Cell:
 def kept(r: Reader) -> Cell:
     """What one more token adds to the cache, in 16-bit numbers."""
     per = 0.0
-    for kind in r.layer_types:
-        if kind in ("full_attention", "indexed_attention"):
+    for layer, kind in enumerate(r.layer_types):
+        if kind in ("full_attention", "indexed_attention", "minimax_m3_sparse"):
             per += kept_in_layer(r)
+            per += r.setting("index_head_dim", 0) * (layer in choosing(r))
         elif kind.endswith(("compressed_sparse_attention", "heavily_compressed_attention")):
             per += r.config.head_dim / r.config.compress_rates[kind]
-        per += r.setting("index_head_dim", 0) if kind == "indexed_attention" else 0
         if kind == "compressed_sparse_attention":
             per += r.config.index_head_dim / r.config.compress_rates[kind]
     return Cell(

@@ -1,4 +1,4 @@
-"""{open-models}: results/open_models.json as a table that can be sorted and filtered.
+"""{open-models}: src/bookkit/runs/open_models.json as a table that can be sorted and filtered.
 
 Without scripts it is a plain table; where each cell was read is in the page, and shown on demand.
 """
@@ -14,7 +14,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-STORED = Path(__file__).parents[2] / "results/open_models.json"
+STORED = Path(__file__).parents[2] / "src/bookkit/runs/open_models.json"
 SCRIPTS = Path(__file__).parent / "scripts"
 Cells = dict[str, dict[str, str]]
 # What rows can be chosen by: the words of the choice, and whether a row has it.
@@ -28,6 +28,13 @@ PARTS: dict[str, Callable[[Cells], bool]] = {
     "part of the channels rotated": lambda c: "%" in c["Positions"]["says"],
     "a norm after the sublayer": lambda c: "after" in c["Norms"]["says"],
     "sink or gate": lambda c: re.search("sink|gate", c["Further"]["says"]) is not None,
+}
+
+EVIDENCE = {
+    "release": "released file",
+    "kin": "released file of a later version",
+    "makers": "its makers' own code or card",
+    "quoted": "quoted by others",
 }
 
 
@@ -46,12 +53,18 @@ def cell(says: str, source: str) -> str:
 def row(model: dict[str, Any]) -> str:
     cells: Cells = model["cells"]
     has = " ".join(str(n) for n, there in enumerate(PARTS.values()) if there(cells))
-    about = "settings of this checkpoint" if model["settings"] else "the defaults of its code"
-    about = f"released: {model['released']}" if model.get("released") else about
-    head = f'<th scope="row">{escape(model["name"])}<small>{about}</small></th>'
+    head = f'<th scope="row">{escape(model["name"])}</th>'
     rest = "".join(cell(**each) for each in cells.values())
     month = cell(model["month"], "as announced; not in the code")
-    return f'<tr data-has="{has}">{head}{month}{rest}</tr>'
+    return f'<tr data-has="{has}">{head}{month}{rest}{evidence(model["source"])}</tr>'
+
+
+def evidence(source: dict[str, str]) -> str:
+    """What the settings were read in; its address, day and hash on demand."""
+    address = f"{source['repository']}/{source['path']} at {source['commit'][:12]}"
+    seen = f"{source['what']}: {address}, {source['date']}"
+    seen += f", SHA-256 {source['sha256']}" if source["sha256"] else ", no hash"
+    return cell(EVIDENCE[source["kind"]], seen)
 
 
 def choices(models: list[dict[str, Any]]) -> str:
@@ -70,7 +83,7 @@ class OpenModels(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         self.env.note_dependency(str(STORED))
         models = json.loads(STORED.read_text("utf-8"))["models"]
-        names = ["Model", "Month", *models[0]["cells"]]
+        names = ["Model", "Month", *models[0]["cells"], "Evidence"]
         head = "".join(f'<th scope="col"><button type="button">{n}</button></th>' for n in names)
         style, script = (
             (SCRIPTS / f"open_models.{end}").read_text("utf-8") for end in ("css", "js")
