@@ -1,6 +1,7 @@
 """{open-models}: src/bookkit/runs/open_models.json as a table that can be sorted and filtered.
 
-Without scripts it is a plain table; where each cell was read is in the page, and shown on demand.
+A model takes two lines, so that all columns are seen; on a phone a cell has its column's name.
+Without scripts it is a plain table; where each cell was read is in the page, shown on demand.
 """
 
 import json
@@ -46,17 +47,18 @@ def key(says: str) -> str:
     return str(float(found[1].replace(",", "")) * (1000 if found[2] == "T" else 1))
 
 
-def cell(says: str, source: str) -> str:
-    return f'<td data-key="{escape(key(says))}">{escape(says)}<small>{escape(source)}</small></td>'
+def cell(column: str, says: str, source: str) -> str:
+    about = f'role="cell" data-column="{escape(column)}" data-key="{escape(key(says))}"'
+    return f"<td {about}>{escape(says)}<small>{escape(source)}</small></td>"
 
 
 def row(model: dict[str, Any]) -> str:
     cells: Cells = model["cells"]
     has = " ".join(str(n) for n, there in enumerate(PARTS.values()) if there(cells))
-    head = f'<th scope="row">{escape(model["name"])}</th>'
-    rest = "".join(cell(**each) for each in cells.values())
-    month = cell(model["month"], "as announced; not in the code")
-    return f'<tr data-has="{has}">{head}{month}{rest}{evidence(model["source"])}</tr>'
+    head = f'<th role="rowheader" scope="row">{escape(model["name"])}</th>'
+    rest = "".join(cell(column, **each) for column, each in cells.items())
+    month = cell("Month", model["month"], "as announced; not in the code")
+    return f'<tr role="row" data-has="{has}">{head}{month}{rest}{evidence(model["source"])}</tr>'
 
 
 def evidence(source: dict[str, str]) -> str:
@@ -64,7 +66,7 @@ def evidence(source: dict[str, str]) -> str:
     address = f"{source['repository']}/{source['path']} at {source['commit'][:12]}"
     seen = f"{source['what']}: {address}, {source['date']}"
     seen += f", SHA-256 {source['sha256']}" if source["sha256"] else ", no hash"
-    return cell(EVIDENCE[source["kind"]], seen)
+    return cell("Evidence", EVIDENCE[source["kind"]], seen)
 
 
 def choices(models: list[dict[str, Any]]) -> str:
@@ -84,7 +86,10 @@ class OpenModels(SphinxDirective):
         self.env.note_dependency(str(STORED))
         models = json.loads(STORED.read_text("utf-8"))["models"]
         names = ["Model", "Month", *models[0]["cells"], "Evidence"]
-        head = "".join(f'<th scope="col"><button type="button">{n}</button></th>' for n in names)
+        head = "".join(
+            f'<th role="columnheader" scope="col"><button type="button">{name}</button></th>'
+            for name in names
+        )
         style, script = (
             (SCRIPTS / f"open_models.{end}").read_text("utf-8") for end in ("css", "js")
         )
@@ -95,8 +100,8 @@ class OpenModels(SphinxDirective):
             '<label><input type="checkbox" class="from"> show where each cell was read</label>'
             f'<output aria-live="polite">{len(models)} of {len(models)} models</output></p>'
             '<div class="wide" tabindex="0" role="region" aria-label="Table of open models">'
-            f"<table><thead><tr>{head}</tr></thead>"
-            f"<tbody>{''.join(map(row, models))}</tbody></table>"
+            f'<table role="table"><thead role="rowgroup"><tr role="row">{head}</tr></thead>'
+            f'<tbody role="rowgroup">{"".join(map(row, models))}</tbody></table>'
             f"</div></div><script>{script}</script>"
         )
         return [nodes.raw("", html, format="html")]

@@ -396,6 +396,17 @@ def test_the_table_of_open_models_is_chosen_from_and_sorted(chromium, places):
         assert not page.trouble
 
 
+@pytest.mark.parametrize("width", [1440, 1000, 390])
+def test_all_columns_of_the_open_models_are_seen(chromium, places, width):
+    with visit(chromium, f"{places['http']}/book/open-models.html", width=width) as page:
+        seen = """() => {
+            const box = document.querySelector(".open-models .wide")
+            const last = box.querySelector("tbody tr").lastChild.getBoundingClientRect()
+            return [box.scrollWidth <= box.clientWidth, last.width > 60]
+        }"""
+        assert page.evaluate(seen) == [True, True]
+
+
 def test_every_icon_is_drawn_by_the_style_sheet(chromium, places):
     mask = "node => getComputedStyle(node, '::before').maskImage"
     with visit(chromium, f"{places['http']}/{CHAPTERS[0]}.html") as page:
