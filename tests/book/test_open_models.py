@@ -191,10 +191,20 @@ def test_what_the_chapters_say_of_all_models_is_counted_in_the_table(root, cells
     patterns = those("Layers", lambda says: "window" in says or "chunks" in says)
     without = {name for name in patterns if "full" not in cells[name]["Layers"]}
     assert without == {"DeepSeek-V4 Flash"}
+    matrix = those("Layers", lambda says: "delta rule" in says)
+    assert len(matrix) == 4 and all("× full" in cells[name]["Layers"] for name in matrix)
+    for name in matrix:
+        states, others = map(int, re.findall(r"(\d+) ×", cells[name]["Layers"]))
+        assert 0.7 < states / (states + others) <= 0.75, name
+    known = r"full|window of|chunks of|delta rule|chosen by an indexer|(four|128) tokens in one"
+    for says in (says["Layers"] for says in cells.values()):
+        assert all(re.match(rf"\d+ × ({known})", part) for part in says.split(" + ")), says
     experts = len(those("Experts", lambda says: says != "dense"))
     said = {
         "09-deeper-norms.ipynb": f"All {count} {{ref}}`open models <open-models>` use it.",
         "09-modern-tweaks.ipynb": f"Of the {count} open models {len(silu)} have",
+        "10-deeper-zoo.ipynb": "Performer, Linformer and Reformer occur in none of the",
+        "15-recurrence-returns.ipynb": "Four {ref}`open models <open-models>` of 2025 and 2026",
         "10-the-cost-of-attention.ipynb": "in the other layers except in DeepSeek-V4",
         "18-many-machines.ipynb": f"in [our table](open-models.ipynb), {experts} have",
         "index.md": f"a table of {count} models",
