@@ -261,7 +261,7 @@ SOURCES: dict[str, Source] = {
          "moe_intermediate_size": 2048, "vocab_size": 120_832,
          "max_position_embeddings": 1_048_576,
          "indexer_types": ["full" if n == 0 or n % 4 == 1 else "shared" for n in range(78)]},
-        commit="1296fab2674cb5a645ccfe53e9a8dc225dbe69f2", date="2026-08-28",
+        commit="1296fab2674cb5a645ccfe53e9a8dc225dbe69f2",
     ),
 }  # fmt: skip
 """In the order of the table. What a source is silent on, as norms, is the code's default."""

@@ -64,7 +64,7 @@ def row(model: dict[str, Any]) -> str:
 def evidence(source: dict[str, str]) -> str:
     """What the settings were read in; its address, day and hash on demand."""
     address = f"{source['repository']}/{source['path']} at {source['commit'][:12]}"
-    seen = f"{source['what']}: {address}, {source['date']}"
+    seen = f"{source['what']}: {address}, {source['date'] or 'day not known'}"
     seen += f", SHA-256 {source['sha256']}" if source["sha256"] else ", no hash"
     return cell("Evidence", EVIDENCE[source["kind"]], seen)
 

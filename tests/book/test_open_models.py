@@ -78,9 +78,11 @@ def test_every_row_has_evidence_with_an_address_and_a_hash(stored, releases, scr
         source = model["source"]
         assert source == releases[model["name"]]["source"]
         assert re.fullmatch(r"[0-9a-f]{40}", source["commit"]), model["name"]
+        if model["name"] == "Hy4 preview":  # a card that was read as text
+            assert (source["date"], source["sha256"]) == ("", "")
+            continue
         assert re.fullmatch(r"20\d\d-\d\d-\d\d", source["date"]), model["name"]
-        card_of_another_host = source["repository"] == "Tencent-Hunyuan/Hy4-preview"
-        assert re.fullmatch(r"[0-9a-f]{64}", source["sha256"]) or card_of_another_host
+        assert re.fullmatch(r"[0-9a-f]{64}", source["sha256"]), model["name"]
 
 
 def number(text):
