@@ -9,8 +9,8 @@ Task, model, optimiser and measure are those of `block_parts.py`: steps until th
 last ten is below 0.23 nats.
 Stacks, each stored when it is whole: the norm alone, none of the three parts, norm and small start.
 The small start alone stayed at a guess and is left out. (With little of a processor free, the norm
-alone, which had come furthest, goes first, and the others only if there is time; said before the
-first reporting run.)
+alone, which had come furthest, went first, and the others only if there was time; said before the
+first reporting run. There was none: the stored run has the norm alone.)
 Grid. The rate 0.00003, 0.0001, 0.0003, 0.001, by the mean loss after 600 steps, seeds 100 and 101;
 it grows where its end is best, twice at most, and an end that is best still is stored as one.
 Reporting seeds 0 to 3.

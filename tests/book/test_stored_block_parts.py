@@ -8,9 +8,10 @@ import pytest
 
 from attnbook.losses import token_loss
 from attnbook.train.loop import train
+from bookkit.results.statistics import interval
 from bookkit.results.stored_run import stored_run
 
-RUN = stored_run("block_parts")
+RUN, LONGER = stored_run("block_parts"), stored_run("block_parts_longer")
 
 
 def tenth(number):
@@ -83,3 +84,16 @@ def test_the_numbers_of_the_chapter_and_of_the_claims_are_what_is_stored(root):
     assert round(saved["2", "norm"]["detectable"]) == 8 and saved["2", "norm"]["low"] < 0
     two = RUN["depths"]["2"].values()
     assert sum(step is None for row in two for step in row["steps"]) == 5
+
+
+def test_twelve_blocks_with_the_norm_alone_do_not_learn_within_six_times_the_steps(root):
+    found = LONGER["stacks"]["norm"]
+    rates = {float(rate): loss for rate, loss in found["rates"].items()}
+    assert found["rate"] == min(rates, key=rates.get) and found["inside"]
+    assert found["rate"] > min(rates) and LONGER["cap"] == 6 * RUN["cap"] == 2400
+    assert found["steps"] == [None] * 4
+    end = interval(found["losses"])
+    chapter = (root / "book" / "06-the-transformer.ipynb").read_text("utf-8")
+    said = "four seeds end at {:.2f} nats (95 % interval {:.2f} to {:.2f}"
+    assert said.format(end.mean, end.low, end.high) in chapter
+    assert "With the norm alone none of four gets there within 2,400 either" in chapter
