@@ -10,6 +10,7 @@ from bookkit.experiments import recalling
 from bookkit.results.stored_run import stored_run
 
 RUN, ROWS = stored_run("state_size"), stored_run("state_rows")
+LONGER = stored_run("state_size_longer")
 ELU, SUM, DELTA = "linear, elu + 1", "linear, unit keys", "delta"
 
 
@@ -99,6 +100,22 @@ def test_a_window_is_behind_until_it_holds_nearly_all_pairs():
         found = compared(f"delta minus window: {shape}")
         assert (found["low"] > 0) if ahead else (found["high"] < 0)
     assert RUN["window"]["384"] == 1.0
+
+
+def test_after_four_times_the_training_size_brings_more_than_shape_and_the_page_says_so(root):
+    for row in LONGER["rates"].values():
+        tried = {float(rate): share for rate, share in row["tried"].items()}
+        assert max(tried, key=tried.get) == row["rate"]
+        assert min(tried) < row["rate"] < max(tried)
+    shape = LONGER["compared"]["delta: 32 × 4 minus 8 × 16"]
+    size = LONGER["compared"]["delta: 16 × 16 minus 8 × 16"]
+    assert shape["high"] < size["low"]
+    assert shape["low"] < size["mean"] / 4 < shape["high"]  # stays open
+    for of in ("8 × 16", "16 × 16"):
+        assert LONGER["compared"][f"delta minus window: {of}"]["low"] > 0
+    page = (root / "book" / "15-recurrence-returns.ipynb").read_text("utf-8")
+    said = "brings {:.3f} over 8 × 16, and 32 × 4 brings {:.3f} (95 % interval {:.3f} to {:.3f})"
+    assert said.format(size["mean"], *(shape[part] for part in ("mean", "low", "high"))) in page
 
 
 @pytest.mark.weekly
