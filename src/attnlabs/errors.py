@@ -30,6 +30,8 @@ HINTS = {
     "of it stand in front. `.T` turns all axes round, `.mT` the last two",
     r"is invalid for input of size|view size is not compatible": "the lengths of a reshape must "
     "make as many numbers as there are; after exchanged axes it is `reshape`, not `view`",
+    r"but got float|'float' object cannot be interpreted": "a length is a whole number: divide "
+    "with // and not with /",
     r"Sizes of tensors must match|Tensors must have same number of dimensions": "what is joined "
     "must be alike in all axes but the one along which it is joined",
     r"stack expects each tensor": "only parts of equal shape can be stacked; along which axis were "

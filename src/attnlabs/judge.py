@@ -21,6 +21,7 @@ from attnlabs.inside.fingerprints import (
 )
 from attnlabs.nearly import MISTAKES, nearly
 from attnlabs.question import Case, Sheet
+from attnlabs.turned import turned
 
 # Mistakes that any function can have, beside those that its question knows
 GENERAL = {
@@ -140,11 +141,15 @@ def by_numbers(
     if random:
         return Verdict(share, GENERAL["random"], ("random",))
     wrong, where = recognised(sheet, prints, passed, plain)
+    right = partial(right_one, sheet)
+    if len(wrong) == 2:  # one is the simpler explanation
+        name, words = turned(sheet, results, failed, right)
+        if name:
+            return Verdict(share, words, (name,))
     if wrong:
         text = named(sheet, wrong, results if not (private and where) else [])
         return Verdict(share, (f"on the case “{where}” " if where else "") + text, wrong)
     text = seen(sheet, failed[0], results, say, private)
-    right = partial(right_one, sheet)
     name, words = nearly(sheet, results, passed, right, text, private)
     return Verdict(share, words or text, (name,) if name else ())
 
@@ -249,7 +254,8 @@ def seen(
         if list(part.shape) != shape:
             found = compared(part.shape, shape) if private else str(tuple(part.shape))
             return (
-                f"{where} the shape is {found}, expected {tuple(shape)}{missed(part.shape, shape)}."
+                f"{where} the shape is {found}, expected {tuple(shape)}"
+                f"{missed(part.shape, shape) or '.'}"
             )
     for part in result:
         if part.dtype != bool and np.isnan(part).any():
@@ -264,7 +270,7 @@ def seen(
 def missed(shape: Sequence[int], due: Sequence[int]) -> str:
     """A hint at how a shape came about."""
     if len(shape) < len(due):
-        return "; a sum, a mean or an index such as [0] takes an axis away"
+        return "; a sum, a mean or an index such as [0] takes an axis away."
     if len(shape) == len(due) and sorted(shape) == sorted(due):
         return "; are axes exchanged?"
     return ""

@@ -1,13 +1,15 @@
 """What is wrong with an answer that is nearly right, whatever the question is.
 
-Its numbers stand in another shape, its rows have another sum, or it is right in one case and stops
-in another, which has more axes, other lengths or one argument less.
+Its numbers stand in another shape, its rows have another sum, one way leads from it to what is
+right, or it is right in one case and stops in another, which has more axes, other lengths or one
+argument less.
 """
 
 from collections.abc import Callable, Sequence
 
 import torch
 
+from attnlabs import turned
 from attnlabs.inside.fingerprints import Outcome
 from attnlabs.question import Case, Sheet
 
@@ -19,6 +21,11 @@ MISTAKES = {
     "axes": "it is right with one number of axes only: count axes from the end (−1 is the last)",
     "lengths": "it is right with some lengths only: is a length written down as a number, or are "
     "two taken for the same that were equal there?",
+    "other-axis": "an axis of the result has the length of another one: was the wrong one kept, "
+    "joined or cut?",
+    "axis-missing": "an axis of the result is missing",
+    "axis-left": "the result has an axis that should be gone",
+    **turned.MISTAKES,
 }
 
 
@@ -45,8 +52,22 @@ def nearly(
     weights = sheet.measure == "weights" or "axis" in sheet.mistakes
     if weights and all(right(n, with_sums_of_one(results[n])) for n in failed):
         return "row-sums", f"{where} {MISTAKES['row-sums']}"
-    name, words = elsewhere(sheet, results, failed, [n for n in plain if passed[n]])
-    return name, f"{seen.split(' Hint: ')[0]} {words}" if name else ""
+    for name, words in (
+        turned.turned(sheet, results, failed, right),
+        turned.left(sheet, results, failed),
+    ):
+        if name and "the scale measured" in seen:
+            return name, seen
+        if name and misshapen(results[failed[0]], sheet.shapes[failed[0]]):
+            return name, f"{seen} {words[:1].upper()}{words[1:]}"
+        if name:
+            return name, f"{where} {words}"
+    name, words = in_shape(sheet, results, failed)
+    if not name:
+        name, words = elsewhere(sheet, results, failed, [n for n in plain if passed[n]])
+    if not name and (part := turned.in_part(sheet, results, failed))[0]:
+        return part[0], f"{seen} {part[1][:1].upper()}{part[1][1:]}"
+    return name, f"{seen.split(' Hint: ')[0]} {words}".rstrip() if name else ""
 
 
 def without_ones(result: Outcome, shapes: Sequence[Sequence[int]]) -> Outcome:
@@ -109,6 +130,61 @@ def elsewhere(
         return "axes", f"The case “{other.name}”, where {more}, is right: {words}"
     words = "is one written down as a number, or are two taken for the same that are equal there?"
     return "lengths", f"The case “{other.name}”, which has other lengths, is right: {words}"
+
+
+def in_shape(sheet: Sheet, results: Sequence[Outcome], failed: Sequence[int]) -> tuple[str, str]:
+    """The name, and what can be said of a part whose shape is wrong in all cases that fail."""
+    whole = [n for n in failed if not isinstance(results[n], str)]
+    found, due = [lengths(results[n]) for n in whole], [sheet.shapes[n] for n in whole]
+    if not whole or whole[0] != failed[0] or {len(one) for one in found} != {len(due[0])}:
+        return "", ""
+    for part in range(len(due[0])):
+        pairs = [(one[part], other[part]) for one, other in zip(found, due, strict=True)]
+        cases = [
+            sheet.cases[n] for n, (one, other) in zip(whole, pairs, strict=True) if one != other
+        ]
+        pairs = [(one, other) for one, other in pairs if one != other]
+        if not pairs:
+            continue
+        if all(len(one) < len(other) for one, other in pairs):
+            return "axis-missing", ""
+        if all(len(one) > len(other) for one, other in pairs):
+            return (
+                "axis-left",
+                "An axis is left over: is a sum, a mean or a choice along it missing?",
+            )
+        if any(len(one) != len(other) for one, other in pairs):
+            continue
+        if all(sorted(one) == sorted(other) for one, other in pairs):
+            return "", ""
+        for axis in range(-min(len(one) for one, _ in pairs), 0):
+            more = {one[axis] - other[axis] for one, other in pairs}
+            along = f"along axis {axis}".replace("-", "−")
+            if more == {-1}:
+                return "one-too-few", f"One is missing {along}: is the first or the last left out?"
+            if more == {1}:
+                return (
+                    "one-too-many",
+                    f"There is one too many {along}, at the beginning or the end.",
+                )
+            if 0 not in more:
+                long = [one[axis] for one, _ in pairs]
+                if other := like(sheet, cases, long):
+                    axis_of = f"Axis {axis} of the result".replace("-", "−")
+                    return (
+                        "other-axis",
+                        f"{axis_of} is as long as {other}: which axis belongs there?",
+                    )
+    return "", ""
+
+
+def like(sheet: Sheet, cases: Sequence[Case], long: Sequence[int]) -> str:
+    """The axis of an argument that is as long as this in all cases."""
+    for place in range(min(len(case.arguments) for case in cases)):
+        for axis, lengths_of in turned.axes_of([case.arguments[place] for case in cases]):
+            if lengths_of == [*long]:
+                return f"axis {axis} of `{sheet.arguments[place]}`".replace("-", "−")
+    return ""
 
 
 ALWAYS = "An axis is as long in all cases, whatever the arguments: is a number written down there?"

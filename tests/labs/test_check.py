@@ -164,7 +164,7 @@ def test_hidden_places_and_rows_of_nan_are_pointed_out():
 
 def test_wrong_numbers_are_no_weights_and_whole_numbers_no_masks():
     doubled = sentence("split_heads", lambda x, H: 2 * x.unflatten(-1, (H, -1)).transpose(-2, -3))
-    assert doubled.endswith("the numbers are wrong.")
+    assert doubled.endswith("right but for a factor.")
     assert sentence("grouped", lambda q, k, v, mask=None: 2 * q).endswith("the numbers are wrong.")
 
 
@@ -181,6 +181,22 @@ NEARLY = {
         )
     },
     "softmax": {"lambda x: 0.97 * x.softmax(-1)": ("row-sums", "right but for its sum")},
+    "unroll": {
+        "lambda x, W, U, b: -unroll(x, W, U, b)": ("negated", "right but for the sign"),
+        "lambda x, W, U, b: unroll(x, W, U, b).mT": ("axes-exchanged", "axes −2 and −1"),
+        "lambda x, W, U, b: unroll(x, W, U, b).flatten(1)": ("other-shape", "in another shape"),
+        "lambda x, W, U, b: unroll(x, W, U, b) / x.shape[1]": (
+            "factor",
+            "too small by the length of axis −2 of `x`",
+        ),
+        "lambda x, W, U, b: unroll(x, W, U, b)[:, None].expand(-1, 4, -1, -1)": (
+            "not-averaged",
+            "right once the mean is taken along axis −3",
+        ),
+    },
+    "merge_heads": {
+        "lambda x: x.flatten(-2)": ("other-axis", "is as long as axis −3 of `x`"),
+    },
     "attend": {
         "lambda q, k, v, mask=None: attend(q, k, v, mask | mask)": (
             "optional",
@@ -203,7 +219,7 @@ NEARLY = {
 EACH_NEARLY = [
     (name, code, *said) for name, codes in NEARLY.items() for code, said in codes.items()
 ]
-OF = {"attend": 3, "embed": 6}  # the lab of those that begin with a right answer
+OF = {"attend": 3, "embed": 6, "unroll": 1}  # the lab of those that begin with a right answer
 
 
 @pytest.mark.parametrize("name,code,mistake,words", EACH_NEARLY)
