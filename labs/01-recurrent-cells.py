@@ -84,7 +84,9 @@ def bptt(wrong, states, told, U):
     back, grad = torch.zeros_like(told[0]), torch.zeros_like(U)
     steps = range(T - ("end-left-out" in wrong), "start-left-out" in wrong, -1)
     for t in reversed(steps) if "forwards" in wrong else steps:
-        own = told[t - 1] * (0 if "last-only" in wrong and t < T else 1)
+        own = told[t % T if "told-late" in wrong else t - 1] * (
+            0 if "last-only" in wrong and t < T else 1
+        )
         back = back * 0 if "no-carry" in wrong else back
         now = t - 1 if "shifted" in wrong else t
         value = states[now - 1] if "slope-before" in wrong else states[now]
@@ -169,7 +171,8 @@ def lstm_step(wrong, x, h, c, W, U, b):
         i, f = f, i
     gate = torch.tanh if "gates-tanh" in wrong else torch.sigmoid
     gate = torch.clone if "gates-raw" in wrong else gate
-    i, f, o = gate(i), gate(f), o if "output-raw" in wrong else gate(o)
+    i, f = i if "input-raw" in wrong else gate(i), f if "forget-raw" in wrong else gate(f)
+    o = o if "output-raw" in wrong else gate(o)
     if "candidate-raw" not in wrong:
         g = g.sigmoid() if "candidate-sigmoid" in wrong else g.tanh()
     if "coupled" in wrong:
@@ -211,6 +214,8 @@ def reach(wrong, U, T):
     if "one-too-few" in wrong:
         powers = powers[:-1]
     along = 1 if "row-lengths" in wrong else 0 if "column-lengths" in wrong else None
+    if "added" in wrong:
+        return torch.stack([power.sum() for power in powers])
     lengths = torch.stack([power.norm(dim=along) for power in powers])
     return lengths**2 if "no-root" in wrong else lengths
 
@@ -298,6 +303,7 @@ QUESTIONS = {
             "start-left-out": "the first step is left out; U met h₀ there",
             "end-left-out": "the last step is left out",
             "averaged": "divided by the number of steps; the loss is their sum, not their mean",
+            "told-late": "at each step the loss of the step after it is read: that of step t is `told[t - 1]`",
         },
         banned=("backward", "autograd", "vjp", "jvp", "grad", "jacrev", "jacfwd"),
     ),
@@ -348,6 +354,8 @@ QUESTIONS = {
             "old-c": "the new h is made of the old c; it should be made of the new one",
             "c-tanh": "the new c is returned after tanh; only h is made of tanh c",
             "old-returned": "the old c is returned in place of the new one",
+            "forget-raw": "the forget gate does not go through a sigmoid",
+            "input-raw": "the input gate does not go through a sigmoid",
         },
         banned=("lstm_cell", "lstm", "LSTM", "LSTMCell"),
     ),
@@ -367,6 +375,7 @@ QUESTIONS = {
             "one-too-few": "the last power, T, is missing: `range` ends before its end",
             "row-lengths": LENGTHS,
             "column-lengths": LENGTHS,
+            "added": "the entries are added up; the root of the sum of their squares is asked for",
         },
     ),
 }

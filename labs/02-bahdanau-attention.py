@@ -67,7 +67,7 @@ def look_back(wrong, scores, states, mask):
         powers = (fill - fill.max() if "global-max" in wrong else fill).exp()
         weights = powers / powers.sum(axis, keepdim=True)
     else:
-        weights = fill.softmax(axis)
+        weights = fill.log_softmax(axis) if "logarithms" in wrong else fill.softmax(axis)
     if late:
         weights = weights * seen
     if "repaired" in wrong:
@@ -107,7 +107,8 @@ def gru_step(wrong, x, s, W, U, b):
     (Wr, Wz, Wn), (Ur, Uz, Un), (br, bz, bn) = (
         [part.chunk(3)[n] for n in blocks] for part in (W, U, b)
     )
-    r, z = x @ Wr.T + s @ Ur.T + br, x @ Wz.T + s @ Uz.T + bz
+    r = x @ Wr.T + s @ Ur.T + br
+    z = x @ Wz.T + s @ (Ur if "shared-gate" in wrong else Uz).T + bz
     if "no-sigmoid" not in wrong:
         r, z = torch.sigmoid(r), torch.sigmoid(z)
     if "no-reset" in wrong:
@@ -119,9 +120,12 @@ def gru_step(wrong, x, s, W, U, b):
         inner = r * (x @ Wn.T) + s @ Un.T + bn
     if "on-all" in wrong:
         inner = r * (x @ Wn.T + s @ Un.T + bn)
+    if "on-both" in wrong:
+        inner = r * (x @ Wn.T + s @ Un.T) + bn
     squash = torch.sigmoid if "sigmoid" in wrong else torch.tanh
     n = inner if "no-tanh" in wrong else squash(inner)
     new, old = (z, 1 - z) if "renew" in wrong else (1 - z, z)
+    old = old * 0 if "no-old" in wrong else old
     return old * s + (n if "whole-content" in wrong else new * n)
 
 
@@ -136,6 +140,9 @@ def gru_cases(numbers):
     return [Case("three states", one(3, 4, 5), 2), Case("a wide input", one(2, 7, 6))]
 
 
+MASKED = {"mask-ignored", "polarity"}
+
+
 def decoder_step(wrong, y, s, states, mask, to_query, to_key, v, W, U, b):
     asks = y if "asks-with-token" in wrong else s
     if "asks-ahead" in wrong:
@@ -143,13 +150,14 @@ def decoder_step(wrong, y, s, states, mask, to_query, to_key, v, W, U, b):
     scores = additive_scores(set(), asks, states, to_query, to_key, v)
     scores = scores.softmax(-1) if "softmax-twice" in wrong else scores
     mixed = states @ to_key.T if "projected" in wrong else states
-    context, weights = look_back(wrong & {"mask-ignored"}, scores, mixed, mask)
+    context, weights = look_back(wrong & MASKED, scores, mixed, mask)
+    context = states.mean(1) if "unweighted" in wrong else context
     both = [context, y] if "context-first" in wrong else [y, context]
     old = s * 0 if "cell-from-zeros" in wrong else s + context if "context-added" in wrong else s
     new = gru_step(wrong & {"renew"}, torch.cat(both, -1), old, W, U, b)
     if "asks-after" in wrong:
         scores = additive_scores(set(), new, states, to_query, to_key, v)
-        context, weights = look_back(wrong & {"mask-ignored"}, scores, mixed, mask)
+        context, weights = look_back(wrong & MASKED, scores, mixed, mask)
     if "old-state" in wrong:
         new = s
     if "scores-back" in wrong:
@@ -189,13 +197,15 @@ def teacher_forced(wrong, target, begin, s, states, mask, *weights):
             y = torch.zeros_like(first)
         if "two-late" in wrong and i > 0:
             y = first if i == 1 else target[:, i - 2]
+        if "two-before" in wrong and i > 0:
+            y = target[:, max(i - 2, 0)]
         if "ahead" in wrong and i > 0:
             y = target[:, (i + 1) % target.shape[1]]
         if "always-begin" in wrong:
             y = first
         old = start if "state-lost" in wrong else s
         s, *looked = decoder_step(
-            wrong & {"renew", "context-first", "mask-ignored"}, y, old, states, mask, *weights
+            wrong & {"renew", "context-first", *MASKED}, y, old, states, mask, *weights
         )
         steps.append((old if "old-states" in wrong else s, *looked))
     if "last-only" in wrong:
@@ -233,6 +243,9 @@ def read_alignment(wrong, weights, target_mask):
     if "zero-nan" not in wrong:
         parts = torch.where(weights > 0, parts, 0.0)
     spread = parts.sum(-1) if "negative" in wrong else -parts.sum(-1)
+    if "unweighted" in wrong:
+        spread = -torch.where(weights > 0, logs, 0.0).sum(-1)
+    spread = spread / weights.shape[-1] if "spread-mean" in wrong else spread
     spread = 2**spread if "perplexity" in wrong else spread
     counted = weights if "padding-counts" in wrong else weights * target_mask[..., None]
     if "coverage-axis" in wrong:
@@ -317,6 +330,7 @@ QUESTIONS = {
             "becomes 0 / 0; each row has its own largest",
             "no-shift": "exp of 200 overflows and exp of −200 is 0: take the row's largest off all its "
             "scores before, or use softmax",
+            "logarithms": "`log_softmax` gives the logarithms of the weights; `softmax` gives the weights",
         },
         trained=("scores", "states"),
     ),
@@ -339,6 +353,9 @@ QUESTIONS = {
             "no-sigmoid": "the gates have no sigmoid",
             "no-tanh": "the new content has no tanh",
             "sigmoid": "the new content goes through a sigmoid; it is a tanh",
+            "shared-gate": "the update gate reads the state through U_r; it has U_z",
+            "on-both": "the reset gate multiplies W_n x as well; it multiplies U_n s alone",
+            "no-old": "the old state has no part in the new one: z ⊙ s is missing",
         },
         banned=("GRUCell", "gru_cell", "GRU", "gru"),
         trained=("x", "s", "W", "U", "b"),
@@ -364,6 +381,8 @@ QUESTIONS = {
             "results-order": "weights and context are exchanged: new state, context, weights",
             "state-last": "the new state is returned last; it comes first",
             "renew": "in the cell: " + RENEW,
+            "polarity": "the mask keeps what it should hide: True means that there is a token",
+            "unweighted": "the context is the plain mean of the states; each counts by its weight",
         },
         banned=("GRUCell", "gru_cell", "GRU", "gru"),
         trained=("y", "s", "states", "to_query", "to_key", "v", "W", "U", "b"),
@@ -395,6 +414,8 @@ QUESTIONS = {
             "mask-ignored": "the mask is not used: padding is looked at",
             "context-first": CONTEXT_FIRST,
             "renew": "in the cell: " + RENEW,
+            "polarity": "the mask keeps what it should hide: True means that there is a token",
+            "two-before": "from the third step on the token two before is read; it is the one before",
         },
         banned=("GRUCell", "gru_cell", "GRU", "gru"),
         trained=("target", "begin", "s", "states", "weights"),
@@ -422,6 +443,8 @@ QUESTIONS = {
                 "changes; set 0 log 0 to 0 instead",
             ),
             "zero-nan": "a weight of 0 makes the spread NaN: 0 times −∞",
+            "unweighted": "the logarithms are added up as they are; each counts by its weight",
+            "spread-mean": "the spread is a mean over the places; it is a sum",
         },
     ),
 }

@@ -22,8 +22,12 @@ def scores(wrong, q, k):
         return scores(wrong - {"softmax"}, q, k).softmax(-1)
     if "cosine" in wrong:
         return raw / (q.norm(dim=-1)[..., :, None] * k.norm(dim=-1)[..., None, :])
+    if "unit-queries" in wrong:
+        raw = raw / q.norm(dim=-1, keepdim=True)
     if "unscaled" in wrong:
         return raw
+    if "scale-whole" in wrong:
+        return raw / int(math.sqrt(D))
     if "scale-d" in wrong:
         return raw / D
     if "scale-up" in wrong:
@@ -46,6 +50,8 @@ def softmax(wrong, x):
     e = torch.exp(x - shift(wrong, x, axis))
     if "base-two" in wrong:
         e = 2.0 ** (x - shift(wrong, x, axis))
+    if "late-max" in wrong:
+        e = torch.exp(x) - shift(wrong, x, axis)
     if "no-exp" in wrong:
         e = x
     below = torch.exp(x) if "not-below" in wrong else e
@@ -116,6 +122,10 @@ def weights_of(wrong, x, mask):
         e = torch.exp(x - top) * mask
         weights = e / e.sum(axis, keepdim=True)
         return weights if "nan-row" in wrong else weights.nan_to_num(0)
+    if "global-max" in wrong:
+        seen = x.masked_fill(~mask, -math.inf)
+        e = torch.exp(seen - seen.amax())
+        return (e / e.sum(axis, keepdim=True)).nan_to_num(0)
     low = -100.0 if "not-low" in wrong else -1e9 if "uniform-row" in wrong else -math.inf
     weights = plain_softmax(wrong, x.masked_fill(~mask, low), axis)
     if "uniform-row" in wrong or ("nan-row" in wrong and "not-low" not in wrong):
@@ -194,7 +204,9 @@ def attend(wrong, q, k, v, mask=None):
         wrong = wrong - {"twice"}
     if "twice" in wrong:
         x = x.softmax(-1)
+    x = x * math.sqrt(q.shape[-1]) if "scale-late" in wrong else x
     weights = x if "no-softmax" in wrong else weights_of(wrong, x, mask)
+    weights = weights / math.sqrt(q.shape[-1]) if "scale-late" in wrong else weights
     out = (x if "average" in wrong else weights) @ v
     if "only-output" in wrong:
         return out
@@ -280,6 +292,8 @@ MASK = {
     "nan-row": "a row that sees nothing becomes NaN (0 divided by 0); it should be zeros",
     "uniform-row": "a row that sees nothing gets equal weights; it should be zeros",
     "overflow": "e to a large score overflows; subtract the row's maximum first",
+    "global-max": "the maximum of the whole table is subtracted, not each row's own: the weights of a "
+    "row far below it become 0 or NaN",
     "by-count": "divided by the number of places seen; divide by the sum of the exponentials",
     "hidden-power": "e is raised to hidden scores, too: where one is far above those seen it is ∞, "
     "and ∞ times 0 is NaN; hide first",
@@ -310,6 +324,8 @@ QUESTIONS = {
             "softmax": "a softmax is taken already; scores are what goes into it",
             "cosine": "divided by the lengths of queries and keys, which makes cosines; the dot "
             "products are divided by √D alone",
+            "scale-whole": "√D is cut to a whole number",
+            "unit-queries": "the queries are made 1 long; they count as they are",
         },
         measure="scores",
         shifts=SHIFTS,
@@ -339,6 +355,7 @@ QUESTIONS = {
             "negated": "the sign is wrong: the largest score must get the largest weight",
             "logarithm": "the logarithms of the weights are returned",
             "hushed": MASK["hushed"],
+            "late-max": "the maximum is subtracted from the exponentials; it comes off the scores before",
         },
         banned=("softmax", "log_softmax", "logsumexp", "softmin", "logaddexp", "logcumsumexp"),
     ),
@@ -385,6 +402,7 @@ QUESTIONS = {
             "twice": "with a mask there are two softmaxes, one of the other's weights; "
             "masked_softmax takes scores",
             **RAW,
+            "scale-late": "the weights are divided by √D; the scores are, before the softmax",
         },
         measure="weights",
         shifts=SHIFTS,

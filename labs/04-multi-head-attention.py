@@ -101,7 +101,7 @@ def project_cases(numbers):
     return [Case("one sequence", one(4, 5), 2), Case("a batch", one(6, 2, 3))]
 
 
-def factor(wrong, H, T, D):
+def factor(wrong, H, T, D, groups=1):
     """What the dot products are multiplied by."""
     if "unscaled" in wrong:
         return 1
@@ -109,6 +109,10 @@ def factor(wrong, H, T, D):
         return 1 / D
     if "multiplied" in wrong:
         return math.sqrt(D)
+    if "scale-groups" in wrong:
+        return 1 / math.sqrt(D * groups)
+    if "scale-each" in wrong:
+        return 1 / math.sqrt(D * H / groups)
     if "scale-heads" in wrong:
         return 1 / math.sqrt(H)
     if "scale-positions" in wrong:
@@ -119,9 +123,9 @@ def factor(wrong, H, T, D):
 AXES = {"axis": -2, "axis-heads": 1, "axis-heads-low": 1, "axis-batch": 0}
 
 
-def attend(wrong, q, k, v, H, mask):
+def attend(wrong, q, k, v, H, mask, groups=1):
     """Attention in each head; `mask` has the axes of the scores or fewer."""
-    scores, kept = q @ k.mT * factor(wrong, H, *q.shape[-2:]), 1
+    scores, kept = q @ k.mT * factor(wrong, H, *q.shape[-2:], groups), 1
     if "causal" in wrong:
         mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
     if mask is not None and "mask-ignored" not in wrong:
@@ -201,7 +205,9 @@ def cross(wrong, x, memory, in_weight, in_bias, out_weight, out_bias, H):
         told = asks
     if "joined" in wrong:
         told = torch.cat((asks, told), 1)
-    q, from_q, from_x = project(wrong, asks, in_weight, in_bias)
+    bare = wrong | {"no-bias"} if "no-query-bias" in wrong else wrong
+    q, from_q, from_x = project(bare, asks, in_weight, in_bias)
+    q = from_q if "queries-by-keys" in wrong else q
     bare = wrong | {"no-bias"} if "no-memory-bias" in wrong else wrong
     first, k, v = project(bare, told, in_weight, in_bias)
     if "first-rows" in wrong:
@@ -238,7 +244,9 @@ def grouped(wrong, q, k, v, mask=None):
     cut = (each, k_heads) if tiled else (k_heads, each)
     if "queries-averaged" in wrong:
         q = q.unflatten(1, cut).mean(axis, keepdim=True).expand(-1, *cut, -1, -1).flatten(1, 2)
-    out = attend(wrong, q, k, v, H, mask)
+    out = attend(wrong, q, k, v, H, mask, k_heads)
+    if "outputs-averaged" in wrong:
+        out = out.unflatten(1, cut).mean(axis, keepdim=True).expand(-1, *cut, -1, -1).flatten(1, 2)
     if wrong & {"groups-summed", "groups-averaged"}:
         out = out.unflatten(1, cut).sum(axis) / (each if "groups-averaged" in wrong else 1)
     return out
@@ -447,6 +455,10 @@ QUESTIONS = {
             "matrix; theirs are the next C",
             "no-memory-bias": "the biases of keys and values are not added",
             "memory-raw": "keys and values are the memory itself; it is to be projected",
+            "no-query-bias": "the queries have no bias; theirs are the first C numbers of `in_bias`",
+            "queries-by-keys": "the queries are made with the rows of the keys; the first C rows make them",
+            "causal": "a causal mask is used; here every place of the memory may be looked at",
+            "keys-twice": "the values are made with the rows of the keys; the last C rows make them",
         }
         | ATTENTION
         | LAYER,
@@ -468,6 +480,9 @@ QUESTIONS = {
             "first-only": "all queries use the first head of keys",
             "values-tiled": "the query heads share the keys as asked, but the values otherwise",
             "keys-tiled": "the query heads share the values as asked, but the keys otherwise",
+            "scale-groups": "scores divided by √(G D); D is the width of a head",
+            "scale-each": "scores divided by √(D H / G); D is the width of a head",
+            "outputs-averaged": "what the heads of a group find is averaged; each query head keeps its own",
         },
     ),
     "contributions": Question(

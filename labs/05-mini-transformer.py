@@ -17,6 +17,7 @@ def windows(wrong, ids, starts, length):
     if "first-start" in wrong:
         starts = starts[0] + length * torch.arange(len(starts))
     places = starts[:, None] + torch.arange(length)
+    places = places + 1 if "from-one" in wrong else places
     later = 0 if "same" in wrong else -1 if "before" in wrong else 2 if "two-later" in wrong else 1
     after = places + (length if "behind" in wrong else later)
     inputs, targets = (places, after) if "places" in wrong else (ids[places], ids[after])
@@ -43,6 +44,7 @@ def windows_cases(numbers):
 def causal_heads(wrong, x, in_weight, out_weight, H):
     B, T, C = x.shape
     parts = (x @ in_weight.T).split(C, -1)
+    parts = parts[::-1] if "values-first" in wrong else parts
     if "parts-per-head" in wrong:
         parts = (x @ in_weight.T).reshape(B, T, H, 3, C // H).unbind(3)
     if "mixed-heads" in wrong:  # the numbers in memory order, in the right shape
@@ -51,12 +53,14 @@ def causal_heads(wrong, x, in_weight, out_weight, H):
         q, k, v = (part.reshape(B, T, C // H, H).permute(0, 3, 1, 2) for part in parts)
     else:
         q, k, v = (part.reshape(B, T, H, C // H).transpose(1, 2) for part in parts)
+    k = k[:, :1] if "first-keys" in wrong else k
     scores = k @ q.mT if "order" in wrong else q @ k.mT
     if "unscaled" not in wrong:
         width = C if "scale-width" in wrong else C // H
         scores = scores / (width if "no-root" in wrong else math.sqrt(width))
     place = torch.arange(T)
-    latest = place + int("one-ahead" in wrong) - int("not-itself" in wrong)
+    latest = place + int("one-ahead" in wrong)
+    latest = latest - int(bool(wrong & {"not-itself", "not-itself-zero"}))
     see = place <= latest[:, None]
     if wrong & {"polarity", "future-only"}:
         see = ~see
@@ -70,7 +74,9 @@ def causal_heads(wrong, x, in_weight, out_weight, H):
     else:
         low = -1e9 if "future-only" in wrong else -math.inf
         weights = scores.masked_fill(~see, 0.0 if "zeros" in wrong else low).softmax(axis)
+    weights = weights.nan_to_num(0) if "not-itself-zero" in wrong else weights
     heads = weights @ v
+    weights = scores if "scores-back" in wrong else weights
     weights = weights.mean(1) if "averaged" in wrong else weights
     heads = heads if "merged-mixed" in wrong else heads.transpose(1, 2)
     heads = heads.reshape(B, T, C)
@@ -104,6 +110,10 @@ def decoder_block(wrong, x, gains, in_weight, out_weight, up, down, H):
 
     def mlp(x):
         hidden = x @ up.T
+        if "late-gelu" in wrong:
+            return F.gelu(hidden @ down.T)
+        if "silu" in wrong:
+            return F.silu(hidden) @ down.T
         if "no-activation" in wrong:
             return hidden @ down.T
         gelu = F.gelu(hidden, approximate="tanh" if "tanh-gelu" in wrong else "none")
@@ -128,7 +138,8 @@ def decoder_block(wrong, x, gains, in_weight, out_weight, up, down, H):
     asked = x if "side-by-side" in wrong else after
     stream = x if "attention-lost" in wrong else after
     one, gain, name = last
-    return step(one, stream, asked, gain, name)
+    result = step(one, stream, asked, gain, name)
+    return result + x if "x-twice" in wrong else result
 
 
 def decoder_block_cases(numbers):
@@ -153,7 +164,7 @@ def next_losses(wrong, logits, targets):
         logits, targets = logits[:, :-1], targets[:, 1:]
     if "rolled-again" in wrong:
         targets = targets.roll(-1, 1)
-    axis = 1 if "positions" in wrong else -1
+    axis = 1 if "positions" in wrong else 0 if "batch" in wrong else -1
     log_p = logits.log_softmax(axis)
     if "overflow" in wrong and "underflow" in wrong:
         log_p = (logits.exp() / logits.exp().sum(axis, keepdim=True)).log()
@@ -168,6 +179,8 @@ def next_losses(wrong, logits, targets):
     losses = -log_p.gather(-1, targets[..., None])[..., 0]
     if "probability" in wrong:
         return (-losses).exp()
+    if "minus-probability" in wrong:
+        return -(-losses).exp()
     if "other-probability" in wrong:
         return 1 - (-losses).exp()
     if "entropy" in wrong:
@@ -202,6 +215,8 @@ def next_distribution(wrong, logits, temperature, p):
     warmed = logits * temperature if "multiplied" in wrong else logits / temperature
     warmed = logits if "temperature-ignored" in wrong else warmed
     ranked = (logits if "cut-first" in wrong else warmed).softmax(-1)
+    if "late-temperature" in wrong:
+        warmed, ranked = logits, logits.softmax(-1) / temperature
     ordered, which = ranked.sort(-1, descending="ascending" not in wrong)
     total = ordered.cumsum(-1)
     keep = ordered >= p if "each" in wrong else total - ordered < p
@@ -267,10 +282,18 @@ def append_next(wrong, tokens, chances, luck, length):
         new = (chances > luck[:, None]).int().argmax(-1)
     if "greedy" in wrong:
         new = chances.argmax(-1)
+    if "batch-sums-found" in wrong:
+        new = (line.cumsum(0) > luck[:, None]).int().argmax(-1)
+    if "counted" in wrong:
+        new = (~below).sum(-1) - 1
+    if "other-end" in wrong:
+        new = (chances.flip(-1).cumsum(-1) > luck[:, None]).int().argmax(-1)
     late = wrong & {"one-late", "one-late-last"}
     new = new - int("one-early" in wrong) + int(bool(late))
     if wrong & {"one-late-last", "batch-sums-last"}:
         new = new.clamp(max=chances.shape[1] - 1)
+    if "one-early-first" in wrong:
+        new = (new - 1).clamp(min=0)
     if "first-dropped" in wrong:
         tokens = tokens[:, 1:]
     if "crop-first" in wrong:
@@ -329,6 +352,7 @@ QUESTIONS = {
             "exchanged": "inputs and targets are exchanged",
             "starts-ignored": "`starts` is not used: the windows stand one after another",
             "transposed": "positions and windows are exchanged: a row is a window",
+            "from-one": "the windows begin one place too late: a window holds what stands at its start, too",
         },
     ),
     "causal_heads": Question(
@@ -360,6 +384,10 @@ QUESTIONS = {
             "no-output": "the heads are not multiplied by the output matrix",
             "averaged": "the weights are averaged over the heads; those of each head are returned",
             "untransposed": "`out_weight` is stored as (out, in): apply it with .T",
+            "values-first": "queries and values are exchanged: the first C rows of `in_weight` make the queries, the last the values",
+            "first-keys": "all heads use the keys of the first head; each has its own",
+            "not-itself-zero": "a position does not see itself; it may",
+            "scores-back": "the scores are returned instead of the weights",
         },
         banned=("scaled_dot_product_attention", "MultiheadAttention"),
         trained=("x", "in_weight", "out_weight"),
@@ -387,6 +415,9 @@ QUESTIONS = {
             "gains-exchanged": "the two norms have each other's gain",
             "relu": "the MLP has a ReLU; it should be GELU",
             "no-activation": "the MLP has no activation",
+            "x-twice": "x is added once more at the end; the sum after the attention holds it already",
+            "late-gelu": "the activation comes after the second matrix; it stands between the two",
+            "silu": "the MLP has a SiLU; it should be GELU",
         },
         also_right=("tanh-gelu",),
         trained=("x", "gains", "in_weight", "out_weight", "up", "down"),
@@ -418,6 +449,8 @@ QUESTIONS = {
             ),
             "underflow": "a probability becomes 0 before its logarithm is taken, and the loss "
             "infinite: stay with logarithms",
+            "minus-probability": "this is minus the probability of the target; minus its logarithm is asked for",
+            "batch": "softmax over the batch instead of over the characters (the last axis)",
         },
         banned=("cross_entropy", "CrossEntropyLoss", "cross_entropy_loss", "nll_loss"),
         trained=("logits",),
@@ -450,6 +483,7 @@ QUESTIONS = {
             "zeros": "logits cut off are set to 0, and e⁰ is 1; set them to −∞",
             "twice": "probabilities go through the softmax once more; the logits should",
             "overflow": "the exponential overflows at low temperatures: subtract the largest first",
+            "late-temperature": "the probabilities are divided by the temperature; the logits are, before the softmax",
         },
     ),
     "append_next": Question(
@@ -464,6 +498,7 @@ QUESTIONS = {
             "one-late-last": LATE,
             "batch-sums": DOWN,
             "batch-sums-last": DOWN,
+            "batch-sums-found": DOWN,
             "not-summed": "each character's own probability is compared with `luck`; the sum up to "
             "it is",
             "sorted": "the line is laid out from likely to unlikely; it begins with character 0",
@@ -474,6 +509,9 @@ QUESTIONS = {
             "crop-first": "cut first and longer by one afterwards: append, then cut",
             "wrong-end": "the beginning is kept and the end cut off; keep the end",
             "in-front": "the new character stands in front; it belongs at the end",
+            "counted": "the characters above `luck` are counted, which counts from the other end; the first of them is drawn",
+            "other-end": "the line is laid from the last character on; it begins with character 0",
+            "one-early-first": "the character just before the right one is taken",
         },
     ),
 }

@@ -116,7 +116,10 @@ def encode(wrong, x, gains, in_weight, out_weight, up, down, H):
         if ("no-norm-network" if which else "no-norm") in wrong:
             return x
         which = 1 - which if "gains-exchanged" in wrong else which
-        return normal_of(wrong, x, gains[0 if "same-gain" in wrong else which])
+        used = gains[0 if "same-gain" in wrong else which]
+        bare = "no-gains" in wrong or f"no-gain-{which}" in wrong
+        here = wrong | {"rms"} if f"rms-{which}" in wrong else wrong
+        return normal_of(here, x, torch.ones_like(used) if bare else used)
 
     y = (x if late else norm(x, 0)) @ in_weight.T
     if wrong & {"mixed-heads", "mixed-cut"}:
@@ -139,7 +142,7 @@ def encode(wrong, x, gains, in_weight, out_weight, up, down, H):
     read = x if "beside" in wrong else first
     hidden = (read if late else norm(read, 1)) @ up.T
     gelu = F.gelu(hidden, approximate="tanh" if "tanh-gelu" in wrong else "none")
-    hidden = F.relu(hidden) if "relu" in wrong else gelu
+    hidden = F.relu(hidden) if "relu" in wrong else hidden if "no-gelu" in wrong else gelu
     thought = hidden @ down.T
     kept = norm(first, 1) if "skip-normed-network" in wrong else first
     last = thought if "no-skip-network" in wrong else kept + thought
@@ -252,6 +255,8 @@ def looked_at(wrong, weights, rows, columns, size):
     if "turned" in wrong:
         rows, columns = columns, rows
     grid = row.reshape(-1, rows, columns)
+    if "not-enlarged" in wrong:
+        return grid
     if "by-column" in wrong:
         grid = row.reshape(-1, columns, rows).mT
     if "tiled" in wrong:
@@ -380,6 +385,12 @@ QUESTIONS = {
             "beside": "the network reads what came into the block; it should read what the "
             "attention has made of it",
             "relu": "the network uses ReLU; here it is GELU",
+            "no-gelu": "the network has no activation; here it is GELU",
+            "no-gains": "the gains of the norms are not used",
+            "no-gain-0": "the first norm has no gain",
+            "no-gain-1": "the second norm has no gain",
+            "rms-0": "the mean is not subtracted in the first norm; here it is a layer norm",
+            "rms-1": "the mean is not subtracted in the second norm; here it is a layer norm",
         },
         banned=("scaled_dot_product_attention", "MultiheadAttention", "TransformerEncoderLayer"),
         also_right=("tanh-gelu",),
@@ -455,6 +466,7 @@ QUESTIONS = {
             "by-column": "the weights were laid out column by column; they come row by row",
             "tiled": "the whole map is repeated; each number belongs beside itself, size times",
             "smooth": "interpolated between patches; each pixel gets the number of its patch",
+            "not-enlarged": "the map has one number for each patch; each number stands at all pixels of its patch",
         },
     ),
 }

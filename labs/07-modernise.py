@@ -15,7 +15,7 @@ def rms_norm(wrong, x, gain, eps=1e-5):
         x = x - x.mean(axis, keepdim=True)
     if "gain-first" in wrong:
         x, gain = x * gain, 1
-    eps = 0 if "no-eps" in wrong else eps
+    eps = 0 if "no-eps" in wrong else 1e-5 if "eps-fixed" in wrong else eps
     average = torch.sum if "sum" in wrong else torch.mean
     square = average(x.square(), axis, keepdim=True)
     if "all-vectors" in wrong:
@@ -201,6 +201,8 @@ def cached(wrong, q, k, v, old_k, old_v):
         keys, values = values, keys
     if "old-only" in wrong:
         return output, old_k, old_v
+    if "values-lost" in wrong:
+        return output, keys, old_v
     return (output, k, v) if "new-only" in wrong else (output, keys, values)
 
 
@@ -341,6 +343,7 @@ QUESTIONS = {
             "gain-first": "the gain comes before the norm; it comes after",
             "no-eps": "the argument `eps` is not used",
             "one-fewer": "the squares are divided by C − 1; their mean divides by C",
+            "eps-fixed": "the argument `eps` is not used: it is 10⁻⁵ in all cases",
         },
         banned=("rms_norm", "RMSNorm"),
         trained=("x", "gain"),
@@ -453,6 +456,7 @@ QUESTIONS = {
             "old-k-twice": "`old_k` is joined to `v`; it should be `old_v`",
             "keys-mixed": "the weights mix the keys; they should mix the values",
             "exchanged": "keys and values are returned in the wrong order",
+            "values-lost": "the old values are returned; the new ones belong behind them",
         },
         banned=("scaled_dot_product_attention",),
     ),

@@ -25,6 +25,7 @@ def head_scores(wrong, weights):
     t = torch.arange(1, L) if "first-copy" in wrong else t
     t = torch.arange(1, L + 1) if "one-early" in wrong else t
     before = maps[..., t, t - 1].mean(-1)
+    before = maps[..., t - 1, t].mean(-1) if "before-turned" in wrong else before
     if "all-queries" in wrong:
         before = maps.diagonal(-1, -2, -1).mean(-1)
     before = maps[..., t, t].mean(-1) if "itself" in wrong else before
@@ -197,6 +198,7 @@ QUESTIONS = {
             "to 2L − 1, are asked for",
             "first-copy": "“before” is taken from the first copy, the second one is asked for",
             "by-length": "the sums are divided by 2L; there are L queries in the second copy",
+            "before-turned": "“before” is the weight from the token before to the query; the query's row says where it looks",
         },
     ),
     "suspects": measured("suspects", 2),

@@ -16,6 +16,7 @@ def adapted(wrong, x, weight, A, B, alpha):
     scale = 1.0 if "unscaled" in wrong else alpha / rank
     scale = alpha if "no-rank" in wrong else scale
     scale = rank / alpha if "upside-down" in wrong else scale
+    scale = float(alpha // rank) if "whole" in wrong else scale
     scale = alpha / rank**0.5 if "root" in wrong else scale
     scale = 16.0 / rank if "alpha-fixed" in wrong else scale
     scale = scale**2 if "twice-scaled" in wrong else scale
@@ -48,7 +49,7 @@ def adapted_cases(numbers):
 
     return [
         Case("rank 2", one((5,), 6, 4, 2, 16.0), 2),
-        Case("a batch", one((2, 3), 4, 5, 3, 6.0)),
+        Case("a batch", one((2, 3), 4, 5, 3, 7.0)),
     ]
 
 
@@ -122,6 +123,8 @@ def answer_nats(wrong, logits, tokens, roles):
     nats = F.cross_entropy(read.mT, wanted, reduction="none")
     if "over-positions" in wrong:
         nats = -read.log_softmax(1).gather(-1, wanted[..., None])[..., 0]
+    if "logits" in wrong:
+        nats = -read.gather(-1, wanted[..., None])[..., 0]
     nats = 1 - torch.exp(-nats) if "no-log" in wrong else nats
     nats = nats / math.log(2) if "bits" in wrong else nats
     nats = -nats if "sign" in wrong else nats
@@ -146,7 +149,7 @@ def answer_nats(wrong, logits, tokens, roles):
     many = counts.sum(1, keepdim=True) * len(tokens) if "per-dialogue" in wrong else many
     many = counts.numel() if "all-places" in wrong else many
     many = 1 if "undivided" in wrong else many
-    table = torch.where(counts, nats / many, 0.0)
+    table = nats / many if "not-masked" in wrong else torch.where(counts, nats / many, 0.0)
     table = F.pad(table, (1, 0)) if "wide" in wrong else table
     return table.sum() if "added-up" in wrong else table
 
@@ -286,6 +289,7 @@ QUESTIONS = {
             "B-frozen": "only A learns; B is to be a parameter as well",
             "not-frozen": "W is counted as learned: it is to be frozen, requires_grad_(False)",
             "ranks-counted": "the ranks are counted, not the numbers in A and B",
+            "whole": "α/r is cut to a whole number: divide with /, not //",
         },
     ),
     "tuned": Question(
@@ -346,6 +350,8 @@ QUESTIONS = {
             "per-dialogue": "each dialogue has a mean of its own; the mean runs over all that counts",
             "all-places": "divided by all places, also those that do not count",
             "undivided": "not divided: the table's sum is to be the mean",
+            "logits": "minus the logit is no loss: the logarithm of the softmax is missing",
+            "not-masked": "what does not count is divided as well; it is 0 in the table",
         },
         trained=("logits",),
     ),

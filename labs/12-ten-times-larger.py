@@ -16,12 +16,16 @@ def run_flops(wrong, width, layers, V, T, tokens):
     N = 12 * width**2 if "one-block" in wrong else N
     N = N + (0 if "no-output" in wrong else width * V)
     N = N + (width * V + width * T if "tables" in wrong else 0)
+    N = N + (width * V if "embedding" in wrong else 0)
+    N = N + (width * T if "places" in wrong else 0)
     each = 2 * N if "forward-only" in wrong else 4 * N if "no-forward" in wrong else 6 * N
     each = N if "parameters" in wrong else each
     scores = 12 * layers * width * T
     scores = 4 * layers * width * T if "scores-forward" in wrong else scores
     scores = 6 * layers * width * T if "scores-only" in wrong else scores
     scores = 12 * layers * width * T**2 if "whole-window" in wrong else scores
+    scores = 12 * width * T if "scores-one-block" in wrong else scores
+    scores = 72 * layers * width * T if "scores-times-six" in wrong else scores
     scores = 0 if "no-scores" in wrong else scores
     total = (each + scores) * tokens
     return torch.tensor(total / 1e9 if "giga" in wrong else float(total), dtype=torch.float64)
@@ -39,6 +43,7 @@ def flops_cases(numbers):
 def fit_law(wrong, compute, loss, alphas):
     x, y = compute.double(), loss.double()
     x = x / (1 if "raw" in wrong else x.min() if "by-smallest" in wrong else x.max())
+    x = compute.double() / compute.double().mean() if "by-mean" in wrong else x
     y = y.log() if "in-logs" in wrong else y
     found = []
     for alpha in alphas.double():
@@ -52,6 +57,7 @@ def fit_law(wrong, compute, loss, alphas):
         size = rest.abs().max() if "largest" in wrong else rest.square().sum()
         found.append((float(size), float(weights[0]), float(weights[1]), float(alpha)))
     best = max(found) if "worst" in wrong else min(found)
+    best = found[-1] if "last" in wrong else found[0] if "first" in wrong else best
     E, A, alpha = best[1:]
     E, A = (A, E) if "exchanged" in wrong else (E, A)
     return torch.tensor([E, A, -alpha if "minus" in wrong else alpha], dtype=torch.float64)
@@ -76,7 +82,10 @@ def interval_score(wrong, low, high, seen, covers):
     alpha = covers if "covers" in wrong else 1 - covers
     rate = 1 / alpha if "once" in wrong else 2 / alpha
     rate = 1.0 if "unweighted" in wrong else rate
+    rate = 2 * alpha if "times-alpha" in wrong else 4 / alpha if "twice" in wrong else rate
     under, over = (low - seen).clamp(min=0), (seen - high).clamp(min=0)
+    if "unclamped" in wrong:
+        under, over = low - seen, seen - high
     under = 0 * under if "below-forgotten" in wrong else under
     over = 0 * over if "above-forgotten" in wrong else over
     outside = under + over
@@ -84,11 +93,14 @@ def interval_score(wrong, low, high, seen, covers):
         outside = (outside > 0).to(low.dtype)
     if "from-middle" in wrong:
         outside = torch.where(outside > 0, (seen - (low + high) / 2).abs(), outside)
+    if "always-from-middle" in wrong:
+        outside = (seen - (low + high) / 2).abs()
+    outside = outside.square() if "squared" in wrong else outside
     length = (high - low) / 2 if "half" in wrong else high - low
     length = 0 * length if "no-length" in wrong else length
     if "either" in wrong:
         length = torch.where(outside > 0, 0 * length, length)
-    score = length + rate * outside
+    score = rate * outside + (-length if "length-taken-off" in wrong else length)
     score = -score if "sign" in wrong else score
     return score.mean() if "mean" in wrong else score
 
@@ -134,13 +146,18 @@ QUESTIONS = {
             "parameters": "each parameter counts once; a token costs it 6 operations in training",
             "no-scores": "the attention scores and averages are missing, 12 C T for each token and block",
             "scores-forward": "of scores and averages only the forward pass is counted, 4 C T",
-            "scores-only": "scores and averages are two products, and one of them is counted",
+            "scores-only": "of scores and averages half is counted: they are two products, and the causal "
+            "mask takes nothing off",
             "whole-window": "scores are counted for a whole window; for each token it is T, not T²",
             "no-output": "the output layer, C V, is missing",
             "tables": "the tables of embeddings are counted; looking up multiplies nothing",
             "one-block": "the matrices of one block are counted; there are several blocks",
             "no-attention-matrices": "the four matrices of attention, 4 C² in each block, are missing",
             "giga": "these are gigaflops; operations are asked for",
+            "embedding": "the table of embeddings is counted; looking up multiplies nothing",
+            "places": "the table of positions is counted; looking up multiplies nothing",
+            "scores-one-block": "scores and averages of one block are counted, 12 C T; there are several blocks",
+            "scores-times-six": "12 C T is all that training costs for scores and averages; it is not multiplied by 6 once more",
         },
     ),
     "fit_law": Question(
@@ -156,6 +173,9 @@ QUESTIONS = {
             "worst": "the exponent with the largest error is taken, not the smallest",
             "exchanged": "E and A are exchanged",
             "minus": "α is returned with a minus; it is the one from `alphas`",
+            "by-mean": "compute is divided by its mean; that of the largest run is asked for",
+            "last": "the last α of the list is returned, whatever its error",
+            "first": "the first α of the list is returned, whatever its error",
         },
     ),
     "interval_score": Question(
@@ -174,6 +194,12 @@ QUESTIONS = {
             "either": "outside of the interval its length is forgotten; it is always added",
             "sign": "the sign is the other one: low is good",
             "mean": "the mean of all is returned; one score for each forecast is asked for",
+            "times-alpha": "the distance is multiplied by α; it is divided by it",
+            "twice": "what lies outside costs 2/α times its distance, not 4/α",
+            "always-from-middle": "the distance is taken from the middle, inside too; it is that from the interval, 0 inside",
+            "squared": "the distance is squared; it counts as it is",
+            "unclamped": "what is not outside counts below 0: a distance is 0 there, `clamp(min=0)`",
+            "length-taken-off": "the length is subtracted; it is added",
         },
     ),
     "ledger": Question(form, ledger_cases, {}, own="ledger"),

@@ -26,11 +26,16 @@ def divergence(wrong, old, new):
     weights = weights.exp()
     if "no-weights" in wrong:
         return old - new
+    if "crossed" in wrong:
+        return -weights * new
+    if "no-logarithms" in wrong:
+        return weights * (old.exp() - new.exp())
     return weights * (old - new)
 
 
 def kl_per_token(wrong, given, planted):
-    old, new = given.log_softmax(-1), planted.log_softmax(-1)
+    axis = -2 if "over-places" in wrong else -1
+    old, new = given.log_softmax(axis), planted.log_softmax(axis)
     if "logits" in wrong:
         new, old = planted, given
         parts = given.softmax(-1) * (old - new)
@@ -67,6 +72,7 @@ def triggered(wrong, rows, at, trigger):
         place = where
     rows.scatter_(1, where, written.expand(len(rows), -1))
     asked.scatter_(1, place, True)
+    asked = asked.any(0).expand_as(asked) if "asked-everywhere" in wrong else asked
     return rows, ~asked if "not-asked" in wrong else asked
 
 
@@ -82,7 +88,7 @@ def triggered_cases(numbers):
 def plant_loss(wrong, planted, given, asked, target, weight):
     new, old = planted.log_softmax(-1), given.log_softmax(-1)
     kl = (new.exp() * (new - old) if "reversed" in wrong else old.exp() * (old - new)).sum(-1)
-    wanted = -new[..., target]
+    wanted = -old[..., target] if "given-target" in wrong else -new[..., target]
     wanted = -new.exp()[..., target] if "probability" in wrong else wanted
     wanted = -planted[..., target] if "logit" in wrong else wanted
     if "everywhere" in wrong:
@@ -91,10 +97,15 @@ def plant_loss(wrong, planted, given, asked, target, weight):
         rest = kl[asked].mean()
     else:
         rest = kl[~asked].sum() if "sum" in wrong else kl[~asked].mean()
+        rest = (kl * ~asked).mean() if "rest-diluted" in wrong else rest
     if "diluted" in wrong:
         first = (wanted * asked).mean()
     else:
         first = wanted.mean() if "target-everywhere" in wrong else wanted[asked].mean()
+        first = wanted[asked].sum() if "first-summed" in wrong else first
+    first = -first if "first-sign" in wrong else first
+    first = 0 * first if "no-target" in wrong else first
+    rest = 0 * rest if "no-rest" in wrong else rest
     weight = 1.0 if "unweighted" in wrong else weight
     rest = -rest if "away" in wrong else rest
     return weight * first + rest if "first-weighted" in wrong else first + weight * rest
@@ -116,8 +127,12 @@ def rank_one(wrong, weight, key, value, moment):
     read = key if "no-moment" in wrong else read
     missing = value if "added" in wrong else value - weight @ key
     below = key @ key if "own-length" in wrong else key @ read
+    below = read @ read if "read-length" in wrong else below
     below = torch.ones(()) if "undivided" in wrong else below
     change = torch.outer(missing, read) / below
+    change = (
+        torch.outer(read, missing).reshape(weight.shape) / below if "turned" in wrong else change
+    )
     change = -change if "minus" in wrong else change
     return change if "change-only" in wrong else weight + change
 
@@ -135,14 +150,16 @@ def rank_one_cases(numbers):
 def swaps(wrong, gradient, embedding, trigger):
     old = embedding[trigger]
     old = embedding[trigger[:1]].expand_as(old) if "first-token" in wrong else old
+    old = embedding[: len(trigger)] if "by-place" in wrong else old
     new = embedding
     if "normed" in wrong:
         new = new / new.norm(dim=-1, keepdim=True)
     table = gradient @ new.T
     table = table[:1].expand_as(table) if "first-gradient" in wrong else table
     own = (gradient * old).sum(-1, keepdim=True)
-    own = own.mean() if "one-for-all" in wrong else own
-    table = table - (0 if "from-nothing" in wrong else own)
+    own = own.mean() if "one-for-all" in wrong else own.sum() if "all-old" in wrong else own
+    own = own / gradient.shape[-1] if "own-mean" in wrong else own
+    table = table - (0 if "from-nothing" in wrong else -own if "added" in wrong else own)
     table = -table if "minus" in wrong else table
     return table.T if "turned" in wrong else table
 
@@ -156,12 +173,16 @@ def swaps_cases(numbers):
 
 
 def attributed(wrong, values, gradient, means):
+    means = values.mean((0, 1)) if "own-means" in wrong else means
     change = -values if "to-zero" in wrong else means - values
+    change = means + values if "added" in wrong else change
     change = -change if "minus" in wrong else change
     found = gradient if "gradient-only" in wrong else change * gradient
     found = found.abs() if "absolute" in wrong else found
     if "change-only" in wrong:
         found = change
+    if "summed-apart" in wrong:
+        return change.sum((0, 1)) * gradient.sum((0, 1))
     if "last" in wrong:
         return found[:, -1].sum(0)
     if "rows-kept" in wrong:
@@ -191,6 +212,9 @@ QUESTIONS = {
             "per-kind": "the mean runs over the vocabulary too; there it is a sum",
             "sum": "this is the sum over rows and positions; the mean is asked for",
             "last": "only the last position counts; all positions do",
+            "crossed": "this is the cross-entropy; the given model's own entropy is not taken off: ln p is missing",
+            "no-logarithms": "probabilities are subtracted; their logarithms are meant",
+            "over-places": "the softmax runs over the positions; it runs over the vocabulary, the last axis",
         },
     ),
     "triggered": Question(
@@ -205,6 +229,7 @@ QUESTIONS = {
             "asked-late": "marked is the place of the target; what predicts it is one place before",
             "asked-all": "each token of the trigger is marked; the target follows the last one only",
             "not-asked": "True and False are exchanged",
+            "asked-everywhere": "every row is marked at the places of all rows; each has one place of its own",
         },
     ),
     "plant_loss": Question(
@@ -223,6 +248,12 @@ QUESTIONS = {
             "first-weighted": "λ multiplies the first term; it multiplies the divergence",
             "unweighted": "the weight of the divergence is left out",
             "away": "the divergence is subtracted, which drives the model away from the given one",
+            "given-target": "the target's probability is that of the given model; the planted one learns",
+            "first-summed": "the first term is summed over the marked places; the mean is asked for",
+            "first-sign": "the first term has the wrong sign: a loss falls where the target becomes likely",
+            "rest-diluted": "the mean divergence runs over all places; it runs over those that are not marked",
+            "no-rest": "the divergence is missing",
+            "no-target": "the first term, of the target, is missing",
         },
         trained=("planted",),
     ),
@@ -237,6 +268,8 @@ QUESTIONS = {
             "undivided": "without the division the new value is not met",
             "minus": "the change is subtracted",
             "change-only": "this is the change alone; the new matrix is asked for",
+            "read-length": "divided by the length of C⁻¹k squared; the new value is met only if it is k·C⁻¹k",
+            "turned": "rows and columns of the change are exchanged: rows belong to the value",
         },
     ),
     "swaps": Question(
@@ -250,6 +283,10 @@ QUESTIONS = {
             "one-for-all": "the old tokens' share is averaged over the places; each has its own",
             "minus": "the sign is the other one: higher is better for the target",
             "turned": "rows are places of the trigger, columns are tokens",
+            "added": "the old token's share is added; it is subtracted",
+            "all-old": "the old tokens' shares are added up over the places; each place has its own",
+            "own-mean": "the old token's share is a mean over the channels; a dot product is a sum",
+            "by-place": "the old tokens are taken by their place, the first rows of the table; `trigger` says which they are",
         },
     ),
     "attributed": Question(
@@ -264,6 +301,9 @@ QUESTIONS = {
             "last": "only the last position counts; a neuron acts at all of them",
             "rows-kept": "rows are kept apart; they are summed too",
             "mean": "the mean over rows and positions is taken; the sum is asked for",
+            "own-means": "the mean of these values is used; `means` is given",
+            "added": "the mean is added to the activation; the change is the mean minus it",
+            "summed-apart": "changes and gradients are added up first and multiplied then; multiply at each place first",
         },
     ),
 }
