@@ -7,6 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from bookkit.experiments import recalling
+from bookkit.results.statistics import interval
 from bookkit.results.stored_run import stored_run
 
 RUN, ROWS = stored_run("state_size"), stored_run("state_rows")
@@ -116,6 +117,10 @@ def test_after_four_times_the_training_size_brings_more_than_shape_and_the_page_
     page = (root / "book" / "15-recurrence-returns.ipynb").read_text("utf-8")
     said = "brings {:.3f} over 8 × 16, and 32 × 4 brings {:.3f} (95 % interval {:.3f} to {:.3f})"
     assert said.format(size["mean"], *(shape[part] for part in ("mean", "low", "high"))) in page
+    many = interval(LONGER["right"][ELU]["64 × 2"])
+    assert f"64 × 2 answers {many.mean:.2f} ({many.low:.2f} to {many.high:.2f})" in page
+    apart = LONGER["compared"][f"{SUM} minus {ELU}: 16 × 16"]
+    assert "stays {mean:.2f} behind unit keys ({low:.2f} to {high:.2f})".format(**apart) in page
 
 
 @pytest.mark.weekly
