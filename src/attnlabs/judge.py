@@ -143,8 +143,9 @@ def by_numbers(
     wrong, where = recognised(sheet, prints, passed, plain)
     right = partial(right_one, sheet)
     if len(wrong) == 2:  # one is the simpler explanation
-        name, words = turned(sheet, results, failed, right)
-        if name:
+        every = [n for n, fine in enumerate(passed) if not fine]
+        name, words = turned(sheet, results, every, right)
+        if name and name != "right-factor":
             return Verdict(share, words, (name,))
     if wrong:
         text = named(sheet, wrong, results if not (private and where) else [])

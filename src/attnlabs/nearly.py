@@ -161,10 +161,13 @@ def in_shape(sheet: Sheet, results: Sequence[Outcome], failed: Sequence[int]) ->
             more = {one[axis] - other[axis] for one, other in pairs}
             along = f"along axis {axis}".replace("-", "−")
             if more == {-1}:
-                return "one-too-few", f"One is missing {along}: is the first or the last left out?"
+                return (
+                    "right-one-too-few",
+                    f"One is missing {along}: is the first or the last left out?",
+                )
             if more == {1}:
                 return (
-                    "one-too-many",
+                    "right-one-too-many",
                     f"There is one too many {along}, at the beginning or the end.",
                 )
             if 0 not in more:

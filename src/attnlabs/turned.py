@@ -21,42 +21,42 @@ Right: TypeAlias = Callable[[int, Outcome], bool]
 
 # Mistakes that any function can have, as the lecturer's table explains them
 MISTAKES = {
-    "results-order": "the results are right, but they stand in another order",
-    "negated": "the numbers are right but for the sign",
-    "logarithms": "these are the logarithms of the right numbers",
-    "exponentials": "these are e to the power of the right numbers",
-    "roots": "these are the square roots of the right numbers",
-    "squares": "these are the squares of the right numbers",
-    "complements": "these are 1 minus the right numbers",
-    "inverses": "these are 1 over the right numbers",
-    "true-false": "the result is right as yes and no, but no tensor of booleans",
-    "axes-exchanged": "the numbers are right, but axes are exchanged",
-    "other-shape": "the numbers are right and in the right order, but in another shape",
-    "reversed": "the numbers are right, but in reverse order along an axis",
-    "moved": "the numbers are right, but moved by one place along an axis",
-    "one-too-many": "there is one too many along an axis",
-    "one-too-few": "one is missing along an axis",
-    "not-summed": "the numbers are right once they are added up along an axis",
-    "not-averaged": "the numbers are right once their mean is taken",
-    "factor": "the numbers are right but for a factor",
-    "absolute": "these are the right numbers without their signs",
-    "softmaxed": "this is a softmax of the right numbers",
-    "normalised": "these are the right numbers, each over the sum of its row",
-    "summed": "this is the sum of the right numbers",
-    "averaged": "this is the mean of the right numbers",
-    "largest": "this is the place of the largest of the right numbers",
-    "only-first": "this is the first of the right numbers alone",
-    "only-last": "this is the last of the right numbers alone",
-    "in-part": "a part of the result is right: the first or the last, or all but one of these",
+    "right-results-order": "the results are right, but they stand in another order",
+    "right-negated": "the numbers are right but for the sign",
+    "right-logarithms": "these are the logarithms of the right numbers",
+    "right-exponentials": "these are e to the power of the right numbers",
+    "right-roots": "these are the square roots of the right numbers",
+    "right-squares": "these are the squares of the right numbers",
+    "right-complements": "these are 1 minus the right numbers",
+    "right-inverses": "these are 1 over the right numbers",
+    "right-true-false": "the result is right as yes and no, but no tensor of booleans",
+    "right-axes-exchanged": "the numbers are right, but axes are exchanged",
+    "right-other-shape": "the numbers are right and in the right order, but in another shape",
+    "right-reversed": "the numbers are right, but in reverse order along an axis",
+    "right-moved": "the numbers are right, but moved by one place along an axis",
+    "right-one-too-many": "there is one too many along an axis",
+    "right-one-too-few": "one is missing along an axis",
+    "right-not-summed": "the numbers are right once they are added up along an axis",
+    "right-not-averaged": "the numbers are right once their mean is taken",
+    "right-factor": "the numbers are right but for a factor",
+    "right-absolute": "these are the right numbers without their signs",
+    "right-softmaxed": "this is a softmax of the right numbers",
+    "right-normalised": "these are the right numbers, each over the sum of its row",
+    "right-summed": "this is the sum of the right numbers",
+    "right-averaged": "this is the mean of the right numbers",
+    "right-largest": "this is the place of the largest of the right numbers",
+    "right-only-first": "this is the first of the right numbers alone",
+    "right-only-last": "this is the last of the right numbers alone",
+    "right-in-part": "the first or the last of the result is right alone, or all but one of these",
 }
 EACH: list[Way] = [
-    ("negated", "right but for the sign", np.negative),
-    ("logarithms", "the logarithms of the right ones", np.exp),
-    ("exponentials", "e to the power of the right ones", np.log),
-    ("roots", "the square roots of the right ones", np.square),
-    ("squares", "the squares of the right ones", np.sqrt),
-    ("complements", "1 minus the right ones", partial(np.subtract, 1.0)),
-    ("inverses", "1 over the right ones", np.reciprocal),
+    ("right-negated", "right but for the sign", np.negative),
+    ("right-logarithms", "the logarithms of the right ones", np.exp),
+    ("right-exponentials", "e to the power of the right ones", np.log),
+    ("right-roots", "the square roots of the right ones", np.square),
+    ("right-squares", "the squares of the right ones", np.sqrt),
+    ("right-complements", "1 minus the right ones", partial(np.subtract, 1.0)),
+    ("right-inverses", "1 over the right ones", np.reciprocal),
 ]
 ENDS: list[tuple[str, Callable[[int], np.ndarray]]] = [
     ("only the first is right", lambda T: np.arange(T) == 0),
@@ -79,7 +79,7 @@ def turned(
     for places in itertools.permutations(range(count)) if count > 1 else ():
         orders = [tuple(one[k] for k in places) for one in whole if len(one) == count]
         if len(orders) == len(whole) and all(map(right, failed, orders)):
-            return "results-order", f"{MISTAKES['results-order']}."
+            return "right-results-order", f"{MISTAKES['right-results-order']}."
     for which, parts in lots(count, "the numbers are", "result {} is"):
         due = [sheet.shapes[n][parts[0]] for n in failed if parts[0] < len(sheet.shapes[n])]
         if len(due) < len(failed):
@@ -92,7 +92,10 @@ def turned(
             for one, shape in zip(whole, due, strict=True)
         ]
         if all(map(right, failed, shaped)):
-            return "other-shape", f"{which} right and in the right order, but in another shape."
+            return (
+                "right-other-shape",
+                f"{which} right and in the right order, but in another shape.",
+            )
     return factor(sheet, whole, failed, right)
 
 
@@ -127,35 +130,39 @@ def along(axis: int) -> str:
 
 def placed(found: int, due: int) -> Iterator[Way]:
     """Ways back that move numbers to other places, or take some away."""
-    yield "true-false", "right as yes and no, but a tensor of booleans is asked for", as_booleans
+    yield (
+        "right-true-false",
+        "right as yes and no, but a tensor of booleans is asked for",
+        as_booleans,
+    )
     for one, other in itertools.combinations(range(-found, 0), 2):
         words = f"right, but axes {one} and {other} are exchanged".replace("-", "−")
-        yield "axes-exchanged", words, partial(np.swapaxes, axis1=one, axis2=other)
+        yield "right-axes-exchanged", words, partial(np.swapaxes, axis1=one, axis2=other)
     for one, other in itertools.permutations(range(-found, 0), 2):
         words = f"right, but what is axis {one} belongs at axis {other}".replace("-", "−")
-        yield "axes-exchanged", words, partial(np.moveaxis, source=one, destination=other)
+        yield "right-axes-exchanged", words, partial(np.moveaxis, source=one, destination=other)
     for axis in range(-found, 0):
         where = along(axis)
-        yield "reversed", f"right, but in reverse order {where}", partial(np.flip, axis=axis)
+        yield "right-reversed", f"right, but in reverse order {where}", partial(np.flip, axis=axis)
         for shift, end in (
             (1, "the first one stands at the end"),
             (-1, "the last one stands in front"),
         ):
             words = f"right, but all moved by one place {where}: {end}"
-            yield "moved", words, partial(np.roll, shift=shift, axis=axis)
+            yield "right-moved", words, partial(np.roll, shift=shift, axis=axis)
         for end, kept in CUT.items() if found == due else ():
             words = f"right, but there is one too many {where}: the {end} one"
-            yield "one-too-many", words, partial(cut, axis=axis, kept=kept)
+            yield "right-one-too-many", words, partial(cut, axis=axis, kept=kept)
         if found == due + 1:
-            yield "not-summed", f"right once added up {where}", partial(np.sum, axis=axis)
+            yield "right-not-summed", f"right once added up {where}", partial(np.sum, axis=axis)
             yield (
-                "not-averaged",
+                "right-not-averaged",
                 f"right once the mean is taken {where}",
                 partial(np.mean, axis=axis),
             )
     if found and not due:
-        yield "not-averaged", "right once the mean of all is taken", np.mean
-        yield "not-summed", "right once all are added up", np.sum
+        yield "right-not-averaged", "right once the mean of all is taken", np.mean
+        yield "right-not-summed", "right once all are added up", np.sum
 
 
 def reshaped(part: np.ndarray, shape: Sequence[int]) -> np.ndarray:
@@ -196,9 +203,11 @@ def factor(
             fits_all = np.allclose(used, np.array(lengths) ** power, rtol=2e-3)
             if fits_all and (enough or len({*lengths}) > 1):
                 said = words.format(what)
-                return "factor", f"the numbers are right but for a factor: they are {said}."
+                return "right-factor", f"the numbers are right but for a factor: they are {said}."
     return (
-        ("factor", "the numbers of each case are right but for a factor.") if enough else ("", "")
+        ("right-factor", "the numbers of each case are right but for a factor.")
+        if enough
+        else ("", "")
     )
 
 
@@ -251,28 +260,28 @@ def left(sheet: Sheet, results: Sequence[Outcome], failed: Sequence[int]) -> tup
 
 def lost(ndim: int) -> Iterator[Way]:
     """Ways on which numbers are lost."""
-    yield "absolute", "this is {} without their signs", np.abs
+    yield "right-absolute", "this is {} without their signs", np.abs
     if ndim:
-        yield "softmaxed", "this is a softmax of {}, along the last axis", softmax
-        yield "normalised", "this is {}, each over the sum of its row", over_sum
+        yield "right-softmaxed", "this is a softmax of {}, along the last axis", softmax
+        yield "right-normalised", "this is {}, each over the sum of its row", over_sum
     for axis in range(-ndim, 0):
         where = along(axis)
-        yield "summed", f"this is {{}}, added up {where}", partial(np.sum, axis=axis)
-        yield "averaged", f"this is the mean of {{}} {where}", partial(np.mean, axis=axis)
+        yield "right-summed", f"this is {{}}, added up {where}", partial(np.sum, axis=axis)
+        yield "right-averaged", f"this is the mean of {{}} {where}", partial(np.mean, axis=axis)
         yield (
-            "largest",
+            "right-largest",
             f"this is the place of the largest of {{}} {where}",
             partial(top, axis=axis),
         )
         for place, end in ((0, "first"), (-1, "last")):
             take = partial(np.take, indices=place, axis=axis)
-            yield f"only-{end}", f"of {{}} this is the {end} {where} alone", take
+            yield f"right-only-{end}", f"of {{}} this is the {end} {where} alone", take
         for end, kept in CUT.items():
             words = f"this is {{}}, but the {end} one {where} is missing"
-            yield "one-too-few", words, partial(cut, axis=axis, kept=kept)
+            yield "right-one-too-few", words, partial(cut, axis=axis, kept=kept)
     if ndim:
-        yield "averaged", "this is the mean of {}", np.mean
-        yield "summed", "this is the sum of {}", np.sum
+        yield "right-averaged", "this is the mean of {}", np.mean
+        yield "right-summed", "this is the sum of {}", np.sum
 
 
 def softmax(x: np.ndarray) -> np.ndarray:
@@ -306,7 +315,7 @@ def in_part(sheet: Sheet, results: Sequence[Outcome], failed: Sequence[int]) -> 
                 ):
                     found.append((axis, f"{along(axis)} of {which} {words}."))
                     break
-    return ("in-part", min(found)[1]) if found else ("", "")
+    return ("right-in-part", min(found)[1]) if found else ("", "")
 
 
 def fits(one: np.ndarray, other: np.ndarray) -> np.ndarray:

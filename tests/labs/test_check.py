@@ -182,15 +182,18 @@ NEARLY = {
     },
     "softmax": {"lambda x: 0.97 * x.softmax(-1)": ("row-sums", "right but for its sum")},
     "unroll": {
-        "lambda x, W, U, b: -unroll(x, W, U, b)": ("negated", "right but for the sign"),
-        "lambda x, W, U, b: unroll(x, W, U, b).mT": ("axes-exchanged", "axes −2 and −1"),
-        "lambda x, W, U, b: unroll(x, W, U, b).flatten(1)": ("other-shape", "in another shape"),
+        "lambda x, W, U, b: -unroll(x, W, U, b)": ("right-negated", "right but for the sign"),
+        "lambda x, W, U, b: unroll(x, W, U, b).mT": ("right-axes-exchanged", "axes −2 and −1"),
+        "lambda x, W, U, b: unroll(x, W, U, b).flatten(1)": (
+            "right-other-shape",
+            "in another shape",
+        ),
         "lambda x, W, U, b: unroll(x, W, U, b) / x.shape[1]": (
-            "factor",
+            "right-factor",
             "too small by the length of axis −2 of `x`",
         ),
         "lambda x, W, U, b: unroll(x, W, U, b)[:, None].expand(-1, 4, -1, -1)": (
-            "not-averaged",
+            "right-not-averaged",
             "right once the mean is taken along axis −3",
         ),
     },
