@@ -90,7 +90,7 @@ def test_the_scale_that_was_used_is_measured():
     unknown = sentence("scores", lambda q, k: q @ k.mT / 5)
     assert "the scale measured is 0.2, expected 0.354" in unknown
     cosine = sentence("scores", lambda q, k: (q / q.norm(dim=-1, keepdim=True)) @ k.mT)
-    assert cosine.endswith("the numbers are wrong.")  # there is no one scale in these
+    assert "the queries are made 1 long" in cosine and "measured" not in cosine  # no one scale
     both = sentence(
         "scores", lambda q, k: torch.cosine_similarity(q[..., None, :], k[..., None, :, :], -1)
     )
@@ -149,6 +149,12 @@ def test_numbers_are_close_as_numpy_says():
         assert fingerprints.close(one, other) == np.allclose(one, other, **fingerprints.CLOSE)
     assert fingerprints.close(np.zeros(0), np.zeros(0))
     assert not fingerprints.close(np.array([True, False]), np.array([True, True]))
+
+
+def test_numbers_beyond_all_measure_are_not_right():
+    """The square of one is infinite, and so is what its sums may be off by."""
+    text = sentence("softmax", lambda x: torch.full(x.shape, 1e200, dtype=torch.float64))
+    assert not text.startswith("right")
 
 
 def test_hidden_places_and_rows_of_nan_are_pointed_out():

@@ -123,8 +123,9 @@ def near(result: Result, right: Fingerprint, part: float = CLOSE["rtol"]) -> boo
 
     Errors of that size, each with a sign, add up to about as much of the length of them all.
     """
-    slack = float(part * np.linalg.norm(flattened(result)))
-    return alike(fingerprint(result), right, slack)
+    with np.errstate(over="ignore"):
+        slack = float(part * np.linalg.norm(flattened(result)))
+    return bool(np.isfinite(slack)) and alike(fingerprint(result), right, slack)
 
 
 def beside(result: Result, right: Result, part: float = CLOSE["rtol"]) -> bool:
