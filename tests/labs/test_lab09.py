@@ -186,7 +186,8 @@ def test_the_sick_line_of_a_copy_is_not_named_by_its_check(root):
     program = lab.compared["training"].program
     for name in lab.compared["training"].mistakes:
         words = sentence("training", lambda *given, n=name: program({n}, *given))
-        said = ("the numbers are wrong", "there are NaNs")
+        said = ["the numbers are wrong", "there are NaNs"]
+        said += ["right but for a factor"] * (name == "summed")  # which is no copy's sick line
         assert any(part in words for part in said) or words.startswith("right")
 
 
